@@ -13,7 +13,6 @@ from itertools import product
 from typing import Literal
 
 import pyarrow as pa
-from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
@@ -35,6 +34,7 @@ from frazil.scan.decode import DecodingRules
 from frazil.scan.log_extents import EMPTY_EXTENT, LogExtent, LogExtents, Tails
 from frazil.scan.log_location import LogLocation
 from frazil.scan.offset_ranges import OffsetRange
+from frazil.scan.predicates.tree import Predicate
 from frazil.scan.scan_tasks import Projection
 
 Read = Literal["both", "table", "log"]
@@ -65,7 +65,7 @@ class TopicSnapshot:
     def extent(self, partition: int) -> LogExtent:
         return self.extents.get(partition, EMPTY_EXTENT)
 
-    def projection(self, columns: Sequence[str] | None, where: BooleanExpression | None = None) -> Projection:
+    def projection(self, columns: Sequence[str] | None, where: Predicate | None = None) -> Projection:
         names = [field.name for field in self.schema.fields] if columns is None else columns
         return Projection(self.rules, tuple(names), where)
 
