@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from frazil.config.model import Config
+from frazil.config.sections.section import MIB
 from frazil.lake.catalog.lake import Lake, dotted
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.topics.schemas import list_topics
@@ -14,15 +15,19 @@ from frazil.query.sql.engine import Engine
 from frazil.query.sql.parse import Path, parse
 from frazil.query.sql.table_names import TableNames
 from frazil.query.sql.time_limit import run_within
-from frazil.scan.pinned_topic import PinnedTopic
-from frazil.scan.tenants import Tenant
-from frazil.scan.topic_rows import TopicRows
+from frazil.scan.execution.pinned_scan import PinnedScan
+from frazil.scan.interface import ScanRequest
+from frazil.scan.scanner import MEMORY_BYTES, TopicScanner
 from frazil.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
+    from frazil.log.tail import TailView
     from frazil.scan.log_extents import Tails
+
+MEMORY_SHARE = 4
+"""What is remembered between queries takes at most one part in so many of what a query may take."""
 
 
 class SqlSession:
@@ -36,11 +41,17 @@ class SqlSession:
         self._lake = Lake(config)
         self._store = open_store(config.store, config.data_dir.absolute())
         self._tails_of = tails_of
+        self._tails: Tails = _no_tails
+        memory_bytes = config.sql.max_memory_mb * MIB // MEMORY_SHARE
+        self._scanner = TopicScanner(
+            config, self._lake, lambda topic: self._tails(topic), memory_bytes=min(MEMORY_BYTES, memory_bytes)
+        )
 
     def __enter__(self) -> SqlSession:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._scanner.close()
         self._lake.close()
 
     def ask(self, text: str, tenant: str | None = None) -> pa.Table:
@@ -58,13 +69,12 @@ class SqlSession:
         tables = [dotted(base_identifier(self._config, topic)) for topic in names.topics]
         return pa.table({"name": pa.array(names.topics, pa.string()), "table": pa.array(tables, pa.string())})
 
-    def _pin(self, topics: dict[Path, str], tenant: str | None) -> dict[Path, PinnedTopic]:
-        tails = self._tails_of(topics.values()) if topics else None
-        pinned = {topic: self._pinned(topic, tails, tenant) for topic in sorted(set(topics.values()))}
+    def _pin(self, topics: dict[Path, str], tenant: str | None) -> dict[Path, PinnedScan]:
+        self._tails = (self._tails_of(topics.values()) if topics else None) or _no_tails
+        tenants = None if tenant is None else (tenant,)
+        pinned = {topic: self._scanner.pin(ScanRequest(topic, tenants)) for topic in sorted(set(topics.values()))}
         return {path: pinned[topic] for path, topic in topics.items()}
 
-    def _pinned(self, topic: str, tails: Tails | None, tenant: str | None) -> PinnedTopic:
-        column = self._config.topic(topic).tenant_column
-        whose = Tenant(column, tenant) if column and tenant is not None else None
-        rows = TopicRows(self._config, topic, lake=self._lake, tails=tails)
-        return PinnedTopic(rows, rows.snapshots.take(tail=True), whose)
+
+def _no_tails(topic: str) -> Mapping[int, TailView]:
+    return {}
