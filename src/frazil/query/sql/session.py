@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from frazil.log.tail import TailView
     from frazil.scan.log_extents import Tails
 
-MEMORY_SHARE = 4
+MEMORY_SHARE = 2
 """What is remembered between queries takes at most one part in so many of what a query may take."""
 
 

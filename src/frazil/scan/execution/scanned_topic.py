@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,13 @@ from pyiceberg.transforms import IdentityTransform
 from frazil.config.model import Config
 from frazil.errors import CallError, ConfigError, TopicNotFound
 from frazil.lake.catalog.lake import Lake
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.topics.naming import existing_topic, hint
 from frazil.log.topics.schemas import list_topics
-from frazil.scan.decode import DecodingRules
+from frazil.scan.decode import DecodingRules, RowDecoder
 from frazil.scan.execution.pinned_scan import PinnedScan
 from frazil.scan.execution.topic_scan import ChosenFiles, TopicScan
-from frazil.scan.interface import ScanRequest
+from frazil.scan.interface import UNIT_ROWS, ScanRequest
 from frazil.scan.log_extents import Tails
 from frazil.scan.log_location import LogLocation
 from frazil.scan.log_rows.decoding import LogDecoder
@@ -36,7 +38,7 @@ from frazil.scan.predicates.simplify import all_of
 from frazil.scan.predicates.terms import columns_of
 from frazil.scan.selection.bounded_cache import BoundedCache
 from frazil.scan.selection.row_filter import RowFilter, Tenants, TimeRange
-from frazil.scan.selection.row_reader import RowReader
+from frazil.scan.selection.row_reader import RowReader, rows_without_columns
 from frazil.scan.selection.tally import Tally
 from frazil.scan.selection.time_column import TimeColumn, required_time_column, time_column
 from frazil.scan.table.data_files import DataFiles, TableFile
@@ -55,11 +57,11 @@ class Memory:
     """Shares the memory of a scanner among what it remembers."""
 
     def __init__(self, limit: int) -> None:
-        self.plans = limit // 4
+        self.plans = limit // 8
         """Snapshots and their files may take so much."""
-        self.tails = limit // 4
-        self.footers = BoundedCache(limit // 8)
-        self.groups = BoundedCache(limit // 4)
+        self.tails = limit // 2
+        self.footers = BoundedCache(limit // 16)
+        self.groups = BoundedCache(limit // 8)
         self.segments = BoundedCache(limit // 8)
         self.bounds = BoundedCache(limit // 128)
 
@@ -72,6 +74,8 @@ class _Rules:
     records: pa.Schema | None
     schema: pa.Schema
     serial: int
+    keeps_all: bool
+    """Whether every record of the log is a row."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,16 @@ class _Cut:
         snapshot = self.snapshot
         return {each: max(snapshot.offsets.get(each, 0), snapshot.extent(each).end) for each in snapshot.partitions}
 
+    @cached_property
+    def log_ranges(self) -> dict[int, OffsetRange]:
+        """Returns which offsets of each partition the table does not have."""
+        offsets, extents = self.snapshot.offsets, self.snapshot.extents
+        ranges = {
+            partition: OffsetRange(max(extent.start, offsets.get(partition, 0)), extent.end)
+            for partition, extent in sorted(extents.items())
+        }
+        return {partition: each for partition, each in ranges.items() if each.rows}
+
 
 class ScannedTopic:
     """Is thread-safe."""
@@ -159,6 +173,7 @@ class ScannedTopic:
             reader,
             self._files(cut.plan, cut.rules, reader, time, tally) if cut.plan is not None else None,
             partial(self._log_units, cut, reader, time, tally),
+            partial(self._log_offsets, cut, reader, tally) if _needs_offsets_only(cut.rules, reader) else None,
             cut.offsets,
             tally,
             time=time,
@@ -186,7 +201,8 @@ class ScannedTopic:
         known = self._rules
         if known is None or known.rules is not snapshot.rules or known.records is not snapshot.records:
             schema = snapshot.projection(None).arrow
-            known = self._rules = _Rules(snapshot.rules, snapshot.records, schema, next(_serials))
+            keeps_all = snapshot.records is not None and RowDecoder(snapshot.rules).keeps_all(snapshot.records)
+            known = self._rules = _Rules(snapshot.rules, snapshot.records, schema, next(_serials), keeps_all)
         return known
 
     def _plan_of(self, snapshot: TopicSnapshot) -> _Plan | None:
@@ -252,12 +268,27 @@ class ScannedTopic:
             tally,
             _tenants_key(reader.filter),
         )
-        found: list[LogUnit] = []
-        for partition, extent in sorted(snapshot.extents.items()):
-            wanted = OffsetRange(max(extent.start, snapshot.offsets.get(partition, 0)), extent.end)
-            if wanted.rows:
-                found += reading.units(partition, extent, wanted)
-        return found
+        return [
+            unit
+            for partition, wanted in cut.log_ranges.items()
+            for unit in reading.units(partition, snapshot.extents[partition], wanted)
+        ]
+
+    def _log_offsets(self, cut: _Cut, reader: RowReader, tally: Tally) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of the log without decoding them."""
+        schema = reader.selected(reader.columns)
+        for partition, (start, end) in cut.log_ranges.items():
+            tally.log(end - start)
+            for first in range(start, end, UNIT_ROWS):
+                rows = min(UNIT_ROWS, end - first)
+                tally.read(rows, rows)
+                columns = {PARTITION: pa.repeat(partition, rows), OFFSET: pa.arange(first, first + rows)}
+                found = [columns[field.name].cast(field.type) for field in schema]
+                yield pa.RecordBatch.from_arrays(found, schema=schema) if found else rows_without_columns(rows)
+
+
+def _needs_offsets_only(rules: _Rules, reader: RowReader) -> bool:
+    return rules.keeps_all and not reader.filter.columns and set(reader.columns) <= {PARTITION, OFFSET}
 
 
 def _tenants_key(wanted: RowFilter) -> tuple[object, ...]:

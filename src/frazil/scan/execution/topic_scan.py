@@ -50,6 +50,7 @@ class TopicScan:
         reader: RowReader,
         files: ChosenFiles | None,
         log_units: Callable[[], list[LogUnit]],
+        log_offsets: ReadTask | None,
         offsets: dict[int, int],
         tally: Tally,
         *,
@@ -59,13 +60,17 @@ class TopicScan:
         stopped: threading.Event | None = None,
         narrowed: Callable[[tuple[str, ...], Predicate | None], TopicScan],
     ) -> None:
-        """`narrowed` returns a scan of the same cut with these columns, of rows for which a predicate is true too."""
+        """`log_offsets` yields the rows of the log without decoding them, if that is all that is wanted of them.
+
+        `narrowed` returns a scan of the same cut with these columns, of rows for which a predicate is true too.
+        """
         self.statistics: ScanStatistics = tally.statistics
         self._tally = tally
         self.offsets = offsets
         self._reader = reader
         self._files = files
         self._log_units = log_units
+        self._log_offsets = log_offsets
         self._time = time
         self._order = order
         self._limit = limit
@@ -148,6 +153,9 @@ class TopicScan:
         for place in self._places():
             for group in self._groups(place):
                 yield group.batches
+        if self._log_offsets is not None:
+            yield self._log_offsets
+            return
         for unit in self._wanted_log_units():
             yield unit.batches
 
