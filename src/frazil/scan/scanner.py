@@ -11,7 +11,7 @@ from frazil.errors import CallError
 from frazil.lake.catalog.lake import Lake
 from frazil.log import layout
 from frazil.scan.execution.pinned_scan import PinnedScan
-from frazil.scan.execution.scanned_topic import Memory, ScannedTopic
+from frazil.scan.execution.scanned_topic import Memory, ScannedTopic, SealedCut
 from frazil.scan.execution.topic_scan import TopicScan
 from frazil.scan.interface import ScanRequest
 from frazil.scan.log_extents import Tails
@@ -52,6 +52,10 @@ class TopicScanner:
     def pin(self, request: ScanRequest) -> PinnedScan:
         """Makes a cut of which repeated reads give the same rows, as far as the request names them."""
         return self._topic(request.topic).pin(request)
+
+    def sealed(self, topic: str) -> SealedCut:
+        """Makes a cut without the tail, for whoever knows the tail already."""
+        return self._topic(topic).sealed()
 
     def close(self) -> None:
         with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -36,6 +36,7 @@ from frazil.scan.planning.remembered_table import TableFiles
 from frazil.scan.predicates.arrow import check
 from frazil.scan.predicates.simplify import all_of
 from frazil.scan.predicates.terms import columns_of
+from frazil.scan.predicates.tree import And, Column, Comparison, Or, Predicate
 from frazil.scan.selection.bounded_cache import BoundedCache
 from frazil.scan.selection.row_filter import RowFilter, Tenants, TimeRange
 from frazil.scan.selection.row_reader import RowReader, rows_without_columns
@@ -114,6 +115,21 @@ class _Cut:
     snapshot: TopicSnapshot
     rules: _Rules
     plan: _Plan | None
+    below: Mapping[int, int] | None = None
+    """If it is given, only rows of these partitions below these offsets are seen."""
+
+    @property
+    def limit(self) -> Predicate | None:
+        """Returns a condition for the rows that are seen, or None if all are."""
+        if self.below is None:
+            return None
+        partition, offset = Column(PARTITION), Column(OFFSET)
+        return Or(
+            tuple(
+                And((Comparison(partition, "==", each), Comparison(offset, "<", end)))
+                for each, end in sorted(self.below.items())
+            )
+        )
 
     @property
     def offsets(self) -> dict[int, int]:
@@ -125,10 +141,23 @@ class _Cut:
         """Returns which offsets of each partition the table does not have."""
         offsets, extents = self.snapshot.offsets, self.snapshot.extents
         ranges = {
-            partition: OffsetRange(max(extent.start, offsets.get(partition, 0)), extent.end)
+            partition: OffsetRange(max(extent.start, offsets.get(partition, 0)), self._log_end(partition, extent.end))
             for partition, extent in sorted(extents.items())
         }
         return {partition: each for partition, each in ranges.items() if each.rows}
+
+    def _log_end(self, partition: int, end: int) -> int:
+        return end if self.below is None else min(end, self.below.get(partition, 0))
+
+
+@dataclass(frozen=True)
+class SealedCut:
+    """Is a cut without the tail, of which lookups read parts."""
+
+    snapshot: TopicSnapshot
+    offsets: dict[int, int]
+    pin: Callable[[ScanRequest, Mapping[int, int] | None], PinnedScan]
+    """Limits reads to the rows of some partitions below some offsets, if they are given."""
 
 
 class ScannedTopic:
@@ -157,10 +186,19 @@ class ScannedTopic:
         cut = self._cut()
         return PinnedScan(request, partial(self._at, cut), cut.snapshot.schema)
 
-    def _cut(self) -> _Cut:
+    def sealed(self) -> SealedCut:
+        """Makes a cut without the tail."""
+        cut = self._cut(tail=False)
+
+        def pinned(request: ScanRequest, below: Mapping[int, int] | None) -> PinnedScan:
+            return PinnedScan(request, partial(self._at, replace(cut, below=below)), cut.snapshot.schema)
+
+        return SealedCut(cut.snapshot, cut.offsets, pinned)
+
+    def _cut(self, *, tail: bool = True) -> _Cut:
         with self._lock:
             self._check_exists()
-            snapshot = self._snapshot()
+            snapshot = self._snapshot(tail)
             return _Cut(snapshot, self._rules_of(snapshot), self._plan_of(snapshot))
 
     def _at(self, cut: _Cut, request: ScanRequest, stopped: threading.Event | None) -> TopicScan:
@@ -168,7 +206,10 @@ class ScannedTopic:
         time = self._time(request, schema)
         tally = Tally()
         tally.statistics.complete = all(extent.has_tail for extent in cut.snapshot.extents.values())
-        reader = RowReader(schema, self._columns(request, schema), self._filter(request, schema, time))
+        where = all_of(cut.limit, request.where)
+        reader = RowReader(
+            schema, self._columns(request, schema), self._filter(replace(request, where=where), schema, time)
+        )
         return TopicScan(
             reader,
             self._files(cut.plan, cut.rules, reader, time, tally) if cut.plan is not None else None,
@@ -191,9 +232,9 @@ class ScannedTopic:
             existing_topic(self._store, self._topic)
             self._seen = now
 
-    def _snapshot(self) -> TopicSnapshot:
+    def _snapshot(self, tail: bool) -> TopicSnapshot:
         try:
-            return self._snapshots.take(tail=True)
+            return self._snapshots.take(tail=tail)
         except TopicNotFound as error:
             raise TopicNotFound(f"{error}{hint(self._topic, list_topics(self._store))}") from error
 
@@ -213,9 +254,9 @@ class ScannedTopic:
         if known is None or known.table is not table or known.rules is not snapshot.rules:
             files = self._snapshots.remembered.files(table)
             same_rules = known is not None and known.rules is snapshot.rules and _same_columns(known.table, table)
-            reader = known.reader if known is not None and same_rules else None
-            if reader is None:
-                reader = DataFiles(table, snapshot.schema, self._memory.footers)
+            # The table of each load may have other credentials for its files.
+            like = known.reader if known is not None and same_rules else None
+            reader = DataFiles(table, snapshot.schema, self._memory.footers, like)
             known = self._plan = _Plan(table, snapshot.rules, files, reader)
         return known
 
