@@ -53,6 +53,10 @@ class TopicScanner:
         """Makes a cut of which repeated reads give the same rows, as far as the request names them."""
         return self._topic(request.topic).pin(request)
 
+    def decode_tail(self, topic: str) -> None:
+        """Decodes what has come to the log since the last time, so that the next scan need not do it."""
+        self._topic(topic).decode_tail()
+
     def sealed(self, topic: str) -> SealedCut:
         """Makes a cut without the tail, for whoever knows the tail already."""
         return self._topic(topic).sealed()

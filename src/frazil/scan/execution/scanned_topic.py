@@ -186,6 +186,10 @@ class ScannedTopic:
         cut = self._cut()
         return PinnedScan(request, partial(self._at, cut), cut.snapshot.schema)
 
+    def decode_tail(self) -> None:
+        for _ in self.scan(ScanRequest(self._topic, None), None).log_units():
+            pass
+
     def sealed(self) -> SealedCut:
         """Makes a cut without the tail."""
         cut = self._cut(tail=False)
