@@ -16,7 +16,7 @@ from frazil.app.parts.log import LogPart
 from frazil.app.parts.query import QueryPart
 from frazil.config.model import Config
 from frazil.ops.health import HealthRegistry
-from frazil.query.sql.parse import MAX_BYTES
+from frazil.query.sql.limits import MAX_BYTES
 from frazil.web.answers import ARROW_STREAM
 from frazil.web.operations import create_app
 from frazil.web.server import HttpServer
@@ -177,7 +177,7 @@ def test_a_stop_ends_running_queries(tmp_path: Path) -> None:
         async with serving(config) as (post, _, metrics):
             assert (await post("SELECT 1")).status_code == 200
             asked = asyncio.create_task(post(_ENDLESS))
-            while not metrics.get_sample_value("frazil_sql_running"):
+            while not metrics.get_sample_value("frazil_query_running"):
                 await asyncio.sleep(0.01)
         answer = await asked
         assert answer.status_code == 503

@@ -45,9 +45,10 @@ class SqlSession:
 
     def ask(self, text: str, tenant: str | None = None) -> pa.Table:
         engine = Engine(self._config.sql)
-        return run_within(self._config.sql.timeout_seconds, lambda: self._answer(engine, text, tenant), engine.stop)
+        return run_within(self._config.sql.timeout_seconds, lambda: self.run(engine, text, tenant), engine.stop)
 
-    def _answer(self, engine: Engine, text: str, tenant: str | None) -> pa.Table:
+    def run(self, engine: Engine, text: str, tenant: str | None) -> pa.Table:
+        """Answers a query without a limit of its time. Another thread can stop the engine."""
         statement = parse(text)
         names = TableNames(self._config, list_topics(self._store))
         if statement.lists_tables:
