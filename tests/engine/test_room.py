@@ -68,7 +68,7 @@ async def room(folder: Path, solo: str | None = None, **settings: Any) -> AsyncI
     config = Config.model_validate({"data_dir": folder, "query": settings})
     metrics = CollectorRegistry()
     alone = {f"{answers.__name__}:{solo}": Solo(query_limits(config, ()), Limit(1, "sql.max_concurrent"))}
-    opened = QueryRoom(config, lambda _: {}, metrics, alone if solo else None)
+    opened = QueryRoom(config, lambda _: {}, metrics, solo=alone if solo else None)
     try:
         yield Asking(opened, metrics)
     finally:

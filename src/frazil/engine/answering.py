@@ -6,7 +6,8 @@ import importlib
 import pickle
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from frazil.engine.interface import Answer, Reply
 from frazil.engine.messages import (
@@ -40,8 +41,8 @@ class Answering:
         """Sends the answer, or the error that prevented it. Raises `Ended` if the serving process has gone."""
         try:
             self._query.check()
-            reply = answer_of(question.answer)(question.request, self._query)
-            self._send_reply(reply)
+            answer: Answer = named(question.answer)
+            self._send_reply(answer(question.request, self._query))
             last = packed(Kind.END, self._query.statistics)
         except Ended:
             raise
@@ -79,9 +80,10 @@ class Answering:
         self._sent_at = time.monotonic()
 
 
-def answer_of(name: str) -> Answer:
+def named(name: str) -> Callable[..., Any]:
+    """Loads the function `package.module:function`."""
     module, _, function = name.partition(":")
-    found: Answer = getattr(importlib.import_module(module), function)
+    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return found
 
 

@@ -16,11 +16,10 @@ import threading
 import time
 from collections.abc import Iterable
 
-from frazil.config.model import Config
 from frazil.config.sections.section import MIB
-from frazil.engine.answering import Answering
+from frazil.engine.answering import Answering, named
 from frazil.engine.memory import MemoryBudget, MemoryGuard
-from frazil.engine.messages import Ended, Kind, Question, packed, receive, unpacked
+from frazil.engine.messages import Ended, Kind, Question, Start, packed, receive, unpacked
 from frazil.engine.running_query import Resources, RunningQuery
 from frazil.engine.tail_transfer import Views, ask_for_views
 from frazil.footprint import stay_small
@@ -75,9 +74,11 @@ class Desk:
 def main(control_descriptor: int, descriptors: list[int]) -> None:
     stay_small()
     control = socket.socket(fileno=control_descriptor)
-    _, settings = receive(control)
-    config: Config = unpacked(settings)
+    start: Start = unpacked(receive(control)[1])
+    config = start.config
     resources = Resources(config, MemoryBudget(config.query.memory_mb * MIB), SharedTails(control))
+    for name in start.warm:
+        named(name)(resources)
     guard = MemoryGuard()
     desks = [Desk(socket.socket(fileno=descriptor), resources, guard) for descriptor in descriptors]
     control.sendall(packed(Kind.READY))

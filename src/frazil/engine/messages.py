@@ -39,12 +39,18 @@ class Kind(IntEnum):
     FAILED = 6
     """Has a `Failure`."""
     START = 7
-    """Has the `Config`."""
+    """Has a `Start`."""
     READY = 8
     TAILS_WANTED = 9
     """Has the names of topics whose tails are in the memory of the serving process."""
     TAILS = 10
     """Has the tails without their records, which follow, each as a `PIECE`."""
+
+
+class Start(NamedTuple):
+    config: Config
+    warm: tuple[str, ...]
+    """Names functions that prepare the process for its first query, as `package.module:function`."""
 
 
 class Question(NamedTuple):
@@ -65,7 +71,7 @@ class Failure(NamedTuple):
     statistics: QueryStatistics
 
 
-Payload = Question | Beginning | Failure | QueryStatistics | Config | tuple[str, ...]
+Payload = Question | Beginning | Failure | QueryStatistics | Start | tuple[str, ...]
 
 
 class Ended(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from frazil.config.model import Config
 from frazil.engine.query_process import Desk, QueryProcess
@@ -24,11 +24,13 @@ class ProcessPool:
     def __init__(
         self,
         config: Config,
+        warm: Sequence[str],
         tails_of: TailsOf,
         on_change: Callable[[], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._config = config
+        self._warm = warm
         self._tails_of = tails_of
         self._on_change = on_change
         self._on_failure = on_failure
@@ -95,7 +97,7 @@ class ProcessPool:
         task.add_done_callback(self._done_starting)
 
     async def _started(self) -> None:
-        self._processes.append(await QueryProcess.start(self._config, self._tails_of, self._gone))
+        self._processes.append(await QueryProcess.start(self._config, self._warm, self._tails_of, self._gone))
 
     def _done_starting(self, task: asyncio.Task[None]) -> None:
         self._starting.discard(task)

@@ -9,10 +9,10 @@ import subprocess
 import sys
 import time
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from frazil.config.model import Config
-from frazil.engine.messages import PIECE_BYTES, Ended, Kind, MessageReader, packed, unpacked
+from frazil.engine.messages import PIECE_BYTES, Ended, Kind, MessageReader, Start, packed, unpacked
 from frazil.engine.tail_transfer import TailsOf, pack_views, send_views
 from frazil.errors import FrazilError, QueryProcessDied
 
@@ -52,7 +52,9 @@ class QueryProcess:
         """Whether a query has the process to itself."""
 
     @classmethod
-    async def start(cls, config: Config, tails_of: TailsOf, on_end: Callable[[QueryProcess], None]) -> QueryProcess:
+    async def start(
+        cls, config: Config, warm: Sequence[str], tails_of: TailsOf, on_end: Callable[[QueryProcess], None]
+    ) -> QueryProcess:
         """Returns when the process can answer."""
         pairs = [socket.socketpair() for _ in range(1 + config.query.threads)]
         try:
@@ -68,7 +70,7 @@ class QueryProcess:
         process = cls(started, control, tails_of)
         process.desks = [Desk(process, *each) for each in desks]
         try:
-            await process._ready(config)
+            await process._ready(Start(config, tuple(warm)))
         except BaseException:
             await process.close()
             raise
@@ -96,8 +98,8 @@ class QueryProcess:
         else:
             await self._gone()
 
-    async def _ready(self, config: Config) -> None:
-        self._writer.write(packed(Kind.START, config))
+    async def _ready(self, start: Start) -> None:
+        self._writer.write(packed(Kind.START, start))
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await self._reader.receive()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 
 from prometheus_client import CollectorRegistry
@@ -40,11 +40,17 @@ class QueryRoom:
     """Belongs to one event loop.
 
     `tails_of` returns tails that only this process has in memory; it is called in a thread. `solo` names the answers
-    whose queries have a process to themselves.
+    whose queries have a process to themselves, and `warm` functions that prepare a process for its first query.
     """
 
     def __init__(
-        self, config: Config, tails_of: TailsOf, metrics: CollectorRegistry, solo: Mapping[str, Solo] | None = None
+        self,
+        config: Config,
+        tails_of: TailsOf,
+        metrics: CollectorRegistry,
+        *,
+        solo: Mapping[str, Solo] | None = None,
+        warm: Sequence[str] = (),
     ) -> None:
         self._config = config
         self._solo = solo or {}
@@ -52,7 +58,7 @@ class QueryRoom:
         self._running: Counter[Hashable] = Counter()
         self._exchanges: set[Exchange] = set()
         self._closed = False
-        self._processes = ProcessPool(config, tails_of, self._dispatch, self._no_process)
+        self._processes = ProcessPool(config, warm, tails_of, self._dispatch, self._no_process)
         self._metrics = QueryMetrics(
             metrics,
             config.query.slow_seconds,

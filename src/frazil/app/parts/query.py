@@ -16,7 +16,7 @@ from frazil.errors import FrazilError
 from frazil.log.tail import TailView
 from frazil.ops.health import HEALTHY, Health
 from frazil.query.sql.api import SqlApi
-from frazil.query.sql.limits import ANSWER, solo
+from frazil.query.sql.limits import ANSWER, WARM, solo
 from frazil.web.operations import Endpoint
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class QueryPart:
 
     def __init__(self, config: Config, log_part: LogPart, metrics: CollectorRegistry) -> None:
         self._log_part = log_part
-        self._room = QueryRoom(config, self._tails, metrics, {ANSWER: solo(config)})
+        self._room = QueryRoom(config, self._tails, metrics, solo={ANSWER: solo(config)}, warm=[WARM])
         self._api = SqlApi(self._room, metrics)
         self._warming: asyncio.Task[None] | None = None
 

@@ -25,6 +25,10 @@ class TenantQueryConfig(Section):
 class QueryConfig(Section):
     """Processes that answer queries, and the limits of a query. SQL has limits of its own (`sql`)."""
 
+    multi_tenant: bool = Field(
+        False,
+        description="Whether a query may read the rows of several tenants, named as `a|b` in `X-Scope-OrgID`.",
+    )
     processes: Positive = Field(4, description="Most processes that answer queries, about 120 MiB each.")
     warm_processes: AtLeastNone = Field(
         1, description="So many of them are started in advance; the others when queries wait."

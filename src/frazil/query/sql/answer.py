@@ -10,7 +10,6 @@ from frazil.engine.interface import QueryRequest, Reply
 from frazil.engine.running_query import Resources, RunningQuery
 from frazil.errors import FrazilError
 from frazil.formats.json_rows import rows_to_json
-from frazil.query.sql.engine import Engine
 from frazil.query.sql.session import SqlSession
 from frazil.query.sql.time_limit import took_too_long
 from frazil.scan.log_extents import Tails
@@ -20,7 +19,7 @@ from frazil.web.answers import ARROW_STREAM, accepts_arrow
 def answer(request: QueryRequest, query: RunningQuery) -> Reply:
     """The body of the request is the text of the query."""
     session = query.resources.once(SqlSession, _session)
-    engine = Engine(query.config.sql)
+    engine = session.engine()
     query.on_stop(engine.stop)
     try:
         rows = session.run(engine, request.body.decode(), request.tenants[0])
@@ -28,10 +27,17 @@ def answer(request: QueryRequest, query: RunningQuery) -> Reply:
         if query.late:
             raise took_too_long(query.config.sql.timeout_seconds) from None
         raise
+    finally:
+        session.prepare()
     query.statistics.rows_out = len(rows)
     if accepts_arrow(request.headers.get("accept", "")):
         return Reply(200, {"content-type": ARROW_STREAM}, [_stream(rows)])
     return Reply(200, {"content-type": "application/json"}, [rows_to_json(rows)])
+
+
+def warm(resources: Resources) -> None:
+    """Prepares a process for its first query."""
+    resources.once(SqlSession, _session).warm()
 
 
 def _session(resources: Resources) -> SqlSession:

@@ -6,6 +6,7 @@ from frazil.config.model import Config
 from frazil.engine.limits import Limit, QueryLimits, Solo
 
 ANSWER = "frazil.query.sql.answer:answer"
+WARM = "frazil.query.sql.answer:warm"
 
 MAX_BYTES = 100_000
 """The text of a query is at most this long. DuckDB's parser recurses into each level of nesting, and a few MB of
