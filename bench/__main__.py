@@ -24,6 +24,7 @@ from bench import (
     pipeline_behaviour,
     queries,
     report,
+    scans,
     serve_memory,
     topics,
 )
@@ -55,6 +56,9 @@ BENCHMARKS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "otlp-levels": log_levels.levels,
     "otlp-memory": otlp.memory,
     "otlp-table": otlp.to_table,
+    "read-plan": scans.plan,
+    "read-scan": scans.selective,
+    "read-newest": scans.newest,
     "serve-memory": serve_memory.serve_memory,
     "doors-lateness": queries.lateness,
     "sql-count": queries.sql_count,
