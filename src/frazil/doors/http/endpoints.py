@@ -8,10 +8,10 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from frazil.doors.http.refusals import refusal
 from frazil.doors.http.subscription_listing import subscriptions_of
 from frazil.errors import FrazilError
 from frazil.topics.topic_service import Topics
+from frazil.web.answers import refused
 from frazil.web.operations import Endpoint
 
 CLOSED = 499
@@ -33,6 +33,6 @@ def endpoint(method: str, path: str, work: Handler, summary: str) -> Endpoint:
         except ClientDisconnect:
             return Response(status_code=CLOSED)
         except FrazilError as error:
-            return refusal(error)
+            return refused(error)
 
     return Endpoint(path, answer, summary, (method,))

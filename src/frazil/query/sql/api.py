@@ -8,14 +8,14 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.requests import Request
 from starlette.responses import Response
 
-from frazil.errors import FrazilError, PartitionDamaged, QueriesBusy, QueryError, QueryTimeout, RequestError
+from frazil.errors import BodyTooLarge, FrazilError, RequestError
 from frazil.query.sql.parse import MAX_BYTES
 from frazil.query.sql.pool import WorkerPool
 from frazil.query.sql.protocol import Question
 from frazil.scan.tenants import HEADER, tenant_name
-from frazil.web.answers import ARROW_STREAM, problem, wants_arrow
+from frazil.web.answers import ARROW_STREAM, refused, wants_arrow
 from frazil.web.asgi import AsgiBody
-from frazil.web.bodies import BodyIncomplete, BodyStalled, read_body
+from frazil.web.bodies import read_body
 from frazil.web.operations import Endpoint
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -56,12 +56,8 @@ class SqlApi:
             text = await _body(request)
             body = await self._pool.ask(Question(text, tenant, arrow))
         except FrazilError as error:
-            return _refused(error)
+            return refused(error)
         return Response(body, media_type=ARROW_STREAM if arrow else "application/json")
-
-
-class _TooLong(RequestError):
-    """Raised when a body is larger than a query can be."""
 
 
 async def _body(request: Request) -> str:
@@ -71,35 +67,10 @@ async def _body(request: Request) -> str:
         nonlocal size
         size += len(part)
         if size > MAX_BYTES:
-            raise _TooLong(f"The query is longer than {MAX_BYTES:,} bytes.")
+            raise BodyTooLarge(f"The query is longer than {MAX_BYTES:,} bytes.")
 
     data = await read_body(AsgiBody(request.scope, request.receive), count)
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         raise RequestError(f"The query is not UTF-8: byte {error.start} of the body is wrong.") from error
-
-
-def _refused(error: FrazilError) -> Response:
-    match error:
-        case _TooLong():
-            status = 413
-        case BodyStalled():
-            status = 408
-        case QueriesBusy():
-            status = 429
-        case QueryTimeout():
-            status = 504
-        case RequestError():
-            status = 400
-        case PartitionDamaged():
-            status = 503
-        case _:
-            status = 503 if error.retryable else 500
-    place = {"line": error.line, "column": error.column} if isinstance(error, QueryError) and error.line else {}
-    response = problem(status, error, **place)
-    if error.retryable:
-        response.headers["retry-after"] = "1"
-    if isinstance(error, BodyStalled | BodyIncomplete):
-        response.headers["connection"] = "close"
-    return response
