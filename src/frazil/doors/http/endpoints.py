@@ -12,7 +12,7 @@ from frazil.doors.http.subscription_listing import subscriptions_of
 from frazil.errors import FrazilError
 from frazil.topics.topic_service import Topics
 from frazil.web.answers import refused
-from frazil.web.operations import Endpoint
+from frazil.web.ports.contributions import Endpoint
 
 CLOSED = 499
 """This is the status of answers that nobody reads, because the client has gone."""

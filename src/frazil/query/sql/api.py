@@ -16,7 +16,7 @@ from frazil.scan.tenants import HEADER, tenant_name
 from frazil.web.answers import ARROW_STREAM, refused, wants_arrow
 from frazil.web.asgi import AsgiBody
 from frazil.web.bodies import read_body
-from frazil.web.operations import Endpoint
+from frazil.web.ports.contributions import Endpoint
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
