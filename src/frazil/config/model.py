@@ -28,6 +28,7 @@ from frazil.config.sections.messages import MessagesConfig
 from frazil.config.sections.otlp import OtlpConfig
 from frazil.config.sections.pipeline import PipelineConfig
 from frazil.config.sections.prometheus import PrometheusConfig
+from frazil.config.sections.query import QueryConfig
 from frazil.config.sections.section import Positive, Seconds, Section, free_names, setting_problem
 from frazil.config.sections.telemetry import TelemetryConfig
 from frazil.config.sections.tempo import TempoConfig
@@ -93,6 +94,7 @@ class Config(Section):
     danube: DanubeConfig = Field(DanubeConfig(), description="Danube's protocol.")
     buffer: BufferConfig = Field(BufferConfig(), description="The hot buffer.")
     iceberg: IcebergConfig = Field(IcebergConfig(), description="Defaults of tables.")
+    query: QueryConfig = Field(QueryConfig(), description="Queries in all languages.")
     sql: SqlConfig = Field(SqlConfig(), description="SQL queries.")
     maintenance: MaintenanceConfig = Field(MaintenanceConfig(), description="Maintenance of tables and log.")
     topics: dict[str, TopicConfig] = Field(

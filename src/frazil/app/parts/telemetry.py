@@ -60,7 +60,9 @@ class TelemetryPart:
         writers = self._writers = Writers(log)
         limits = TenantLimits(config.telemetry, clock.monotonic)
         most, most_append = config.telemetry.max_body_mb * MIB, config.log.max_append_mb * MIB
-        admission = Admission(config.telemetry.max_in_flight_mb * MIB, self._metrics.in_flight)
+        admission = Admission(
+            config.telemetry.max_in_flight_mb * MIB, self._metrics.in_flight, "`telemetry.max_in_flight_mb`"
+        )
         context = EndpointContext(admission, self._metrics, most)
         unstored = UnstoredRows(config.telemetry.max_in_flight_mb * MIB)
 

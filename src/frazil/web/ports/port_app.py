@@ -13,7 +13,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from frazil.errors import FrazilError
+from frazil.errors import BodyTooLarge, FrazilError, TooMuch
+from frazil.web.asgi import AsgiBody
+from frazil.web.bodies import BodyIncomplete, BodyStalled, pass_over
 from frazil.web.error_texts import text_for_client
 from frazil.web.ports.contributions import BareEndpoint, Contribution, Endpoint, Handler, check_contributions
 from frazil.web.ports.dialects import dialect_of
@@ -95,7 +97,12 @@ class PortApp:
 
     async def _fail(self, error: Exception, request: Request, measured: Measured) -> None:
         if measured.status is None:
-            await self._dialect.failed(error)(request.scope, request.receive, measured.send)
+            response = self._dialect.failed(error)
+            if isinstance(error, BodyStalled | BodyIncomplete):
+                response.headers["connection"] = "close"
+            await response(request.scope, request.receive, measured.send)
+            if isinstance(error, BodyTooLarge | TooMuch):
+                await pass_over(AsgiBody(request.scope, request.receive))
             return
         # The answer has begun. The server breaks the connection off when the last part of an answer is missing, so
         # that the client knows that it is not whole.
