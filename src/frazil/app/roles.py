@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from frazil.app.parts.hot import HotPart
 from frazil.app.parts.kafka import KafkaPart
 from frazil.app.parts.log import LogPart
-from frazil.app.parts.pipeline import PipelinePart
+from frazil.app.parts.pipeline import MaintenancePart, PipelinePart
 from frazil.app.parts.ports import PortsPart
 from frazil.app.parts.query import QueryPart
 from frazil.app.parts.telemetry import TelemetryPart
@@ -89,6 +89,10 @@ def _telemetry(config: Config, metrics: CollectorRegistry, log: LogPart) -> list
 
 def pipeline_alone(config: Config, metrics: CollectorRegistry) -> Assembly:
     return Assembly((PipelinePart(config, metrics),))
+
+
+def maintenance_alone(config: Config, metrics: CollectorRegistry) -> Assembly:
+    return Assembly((MaintenancePart(config, metrics),))
 
 
 GC_THRESHOLD = 100_000
