@@ -18,4 +18,4 @@ def ingest(*, context: GivenContext) -> None:
     def ready(url: str, report: HealthReport) -> str:
         return "\n".join([f"Doors are open; health at {url}/health.", *not_served(report)])
 
-    run_role(context, doors, ready)
+    run_role(context.load().config, doors, ready)

@@ -41,7 +41,9 @@ def run(*, context: GivenContext) -> None:
     from frazil.app.roles import maintenance_alone
     from frazil.cli.role import run_role
 
-    run_role(context, maintenance_alone, lambda url, _: f"Maintenance is starting; health at {url}/health.")
+    run_role(
+        context.load().config, maintenance_alone, lambda url, _: f"Maintenance is starting; health at {url}/health."
+    )
 
 
 @app.command

@@ -13,4 +13,4 @@ def pipeline(*, context: GivenContext) -> None:
     from frazil.app.roles import pipeline_alone
     from frazil.cli.role import run_role
 
-    run_role(context, pipeline_alone, lambda url, _: f"Pipeline is starting; health at {url}/health.")
+    run_role(context.load().config, pipeline_alone, lambda url, _: f"Pipeline is starting; health at {url}/health.")

@@ -15,4 +15,6 @@ def query(*, context: GivenContext) -> None:
     from frazil.app.roles import query_alone
     from frazil.cli.role import run_role
 
-    run_role(context, query_alone, lambda url, _: f"Queries are answered at {url}; health at {url}/health.")
+    run_role(
+        context.load().config, query_alone, lambda url, _: f"Queries are answered at {url}; health at {url}/health."
+    )

@@ -6,15 +6,14 @@ import asyncio
 from collections.abc import Callable
 
 from frazil.app.roles import Role, serve
-from frazil.cli.terminal.context import Context
+from frazil.config.model import Config
 from frazil.errors import Interrupted
 from frazil.ops.health import HealthReport
 from frazil.ops.logging import setup_logging
 
 
-def run_role(context: Context, role: Role, ready: Callable[[str, HealthReport], str]) -> None:
+def run_role(config: Config, role: Role, ready: Callable[[str, HealthReport], str]) -> None:
     """Prints what `ready` makes of the HTTP address and the health report, once everything has started."""
-    config = context.load().config
     setup_logging(config.logging)
     ended_by = asyncio.run(serve(config, role, announce=lambda url, report: print(ready(url, report), flush=True)))
     if ended_by is not None:

@@ -34,7 +34,7 @@ _NEXT_STEPS = (
 def serve(*, context: GivenContext) -> None:
     """Run Frazil on this machine until SIGTERM or Ctrl-C."""
     config = context.load().config
-    run_role(context, everything, lambda url, report: banner(config, url, report))
+    run_role(config, everything, lambda url, report: banner(config, url, report))
 
 
 def program() -> str:
