@@ -15,8 +15,8 @@ from frazil.hot.query_threads import QueryThreads
 from frazil.hot.row_collector import HotRows
 from frazil.scan.tenants import HEADER, tenant_of
 from frazil.web.answers import problem, refused, row_answer, rows_answer
+from frazil.web.parameters import check_parameters, flag, key_of, limit_of, number, optional_number
 from frazil.web.ports.contributions import Endpoint
-from frazil.web.query_parameters import check_parameters, flag, key_of, limit_of, number, optional_number
 
 Handler = Callable[[Request], Awaitable[Response]]
 Work = Callable[[Request, HotBuffer], Response]

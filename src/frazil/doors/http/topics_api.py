@@ -32,8 +32,8 @@ from frazil.topics.topic_service import Topics
 from frazil.web.answers import ARROW_STREAM, problem, refused, rows_answer, wants_arrow
 from frazil.web.asgi import AsgiBody
 from frazil.web.bodies import BodyIncomplete, BodyStalled, pass_over
+from frazil.web.parameters import check_parameters, flag, limit_of, number, optional_number
 from frazil.web.ports.contributions import Endpoint
-from frazil.web.query_parameters import check_parameters, flag, limit_of, number, optional_number
 
 LIMIT = 1000
 """An answer has at most this many messages unless the client says otherwise."""
