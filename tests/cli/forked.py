@@ -46,22 +46,28 @@ class ForkedCommands:
         self._socket: socket.socket | None = None
 
     def run(
-        self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        timeout: float,
+        content: bytes = b"",
     ) -> subprocess.CompletedProcess[str]:
-        """Runs `frazil` with these arguments, as `subprocess.run` would."""
+        """Runs `frazil` with these arguments and `content` as its input, as `subprocess.run` would."""
         ours, theirs = _channel()
-        outputs = [os.memfd_create(name) for name in ("stdout", "stderr")]
+        files = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
         try:
             with ours, theirs:
+                os.pwrite(files[0], content, 0)
                 request = _Request(arguments=[*arguments], folder=str(folder), environment={**environment})
                 with self._lock:
-                    _send(self._connected(), request, [theirs.fileno(), *outputs])
+                    _send(self._connected(), request, [theirs.fileno(), *files])
                 theirs.close()
                 code = _code_of(ours, ["frazil", *arguments], timeout)
-            return subprocess.CompletedProcess(["frazil", *arguments], code, *map(_text, outputs))
+            return subprocess.CompletedProcess(["frazil", *arguments], code, *map(_text, files[1:]))
         finally:
-            for output in outputs:
-                os.close(output)
+            for file in files:
+                os.close(file)
 
     def stop(self) -> None:
         with self._lock:
@@ -126,7 +132,7 @@ def _serve(connection: socket.socket) -> None:
         while True:
             for key, _ in selector.select():
                 if key.data is None:
-                    message, files, _, _ = socket.recv_fds(connection, 1, 4, socket.MSG_CMSG_CLOEXEC)
+                    message, files, _, _ = socket.recv_fds(connection, 1, 5, socket.MSG_CMSG_CLOEXEC)
                     if not message:
                         return
                     pid, teller = _fork(connection, files)
@@ -147,13 +153,13 @@ def _import_all() -> None:
 
 
 def _fork(connection: socket.socket, files: list[int]) -> tuple[int, socket.socket]:
-    content, teller, *outputs = files
+    content, teller, *streams = files
     pid = os.fork()
     if pid == 0:
         connection.close()
         os.close(teller)
-        _become(json.loads(_text(content)), outputs)
-    for each in (content, *outputs):
+        _become(json.loads(_text(content)), streams)
+    for each in (content, *streams):
         os.close(each)
     told = socket.socket(fileno=teller)
     _tell(told, pid)
@@ -166,11 +172,12 @@ def _tell(teller: socket.socket, number: int) -> None:
         teller.send(b"%d" % number)
 
 
-def _become(request: _Request, outputs: list[int]) -> NoReturn:
+def _become(request: _Request, streams: list[int]) -> NoReturn:
     """Turns this process into the command."""
-    for number, output in enumerate(outputs, start=1):
-        os.dup2(output, number)
-        os.close(output)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     os.chdir(request["folder"])

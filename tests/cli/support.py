@@ -33,7 +33,12 @@ def environment(**settings: str) -> dict[str, str]:
 
 def frazil(folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """Runs a command in a process that has imported it already."""
-    return _commands.run(arguments, folder, environment(**settings), TIMEOUT_SECONDS)
+    return frazil_given(b"", folder, *arguments, **settings)
+
+
+def frazil_given(content: bytes, folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command that may read `content` from its input."""
+    return _commands.run(arguments, folder, environment(**settings), TIMEOUT_SECONDS, content)
 
 
 def new_frazil(folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
