@@ -14,6 +14,10 @@ from tests.cli.support import FRAZIL, TIMEOUT_SECONDS, environment, frazil, serv
 from tests.query.support import World, rows
 
 
+# The tests share one topic.
+pytestmark = pytest.mark.xdist_group("sql-command")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Makes a folder with a topic whose rows are in table, segments and WAL."""
