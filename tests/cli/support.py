@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,12 +58,27 @@ def serving(folder: Path, settings: Mapping[str, str] | None = None, *, pipeline
 
     Few tests need its pipeline, and so Spark.
     """
+    given = {"FRAZIL__PIPELINE__ENABLED": str(pipeline).lower(), **(settings or {})}
+    with _running(folder, ("serve",), given, r"operations +(http://\S+)", "Ctrl-C") as served:
+        yield served
+
+
+@contextmanager
+def running(folder: Path, *role: str, **settings: str) -> Iterator[Served]:
+    """Runs `frazil` in another role on a free port, once it has said where its health is."""
+    with _running(folder, role, settings, r"health at (http://\S+)/health", "") as served:
+        yield served
+
+
+@contextmanager
+def _running(
+    folder: Path, arguments: Sequence[str], settings: Mapping[str, str], url: str, last: str
+) -> Iterator[Served]:
+    """Waits for the line that begins with `last`, which is in the banner after the URL or has it."""
     process = subprocess.Popen(
-        [FRAZIL, "serve"],
+        [FRAZIL, *arguments],
         cwd=folder,
-        env=environment(
-            FRAZIL__SERVER__PORT="0", FRAZIL__PIPELINE__ENABLED=str(pipeline).lower(), **(settings or {})
-        ),
+        env=environment(**{"FRAZIL__SERVER__PORT": "0", **settings}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -73,13 +88,13 @@ def serving(folder: Path, settings: Mapping[str, str] | None = None, *, pipeline
         lines = []
         for line in process.stdout:
             lines.append(line)
-            if line.startswith("Ctrl-C"):
+            if line.startswith(last):
                 break
         banner = "".join(lines)
-        found = re.search(r"operations +(http://\S+)", banner)
+        found = re.search(url, banner)
         if found is None:
             _, errors = process.communicate(timeout=TIMEOUT_SECONDS)
-            raise AssertionError(f"frazil serve did not start:\n{banner}{errors}")
+            raise AssertionError(f"frazil {' '.join(arguments)} did not start:\n{banner}{errors}")
         yield Served(process, banner, found[1])
     finally:
         process.kill()

@@ -31,6 +31,7 @@ from frazil.config.sections.prometheus import PrometheusConfig
 from frazil.config.sections.query import QueryConfig
 from frazil.config.sections.section import Positive, Seconds, Section, free_names, setting_problem
 from frazil.config.sections.telemetry import TelemetryConfig
+from frazil.config.sections.tempo import TempoConfig
 from frazil.config.sections.topics import TELEMETRY_TOPICS, TOPIC_DEFAULTS, TopicConfig, merge_topic_settings
 
 
@@ -88,6 +89,7 @@ class Config(Section):
     otlp: OtlpConfig = Field(OtlpConfig(), description="The OTLP door.")
     loki: LokiConfig = Field(LokiConfig(), description="Loki's API.")
     prometheus: PrometheusConfig = Field(PrometheusConfig(), description="Prometheus's API.")
+    tempo: TempoConfig = Field(TempoConfig(), description="Tempo's API.")
     messages: MessagesConfig = Field(MessagesConfig(), description="Topics of messages.")
     danube: DanubeConfig = Field(DanubeConfig(), description="Danube's protocol.")
     buffer: BufferConfig = Field(BufferConfig(), description="The hot buffer.")

@@ -14,7 +14,7 @@ from frazil.engine.limits import Limit, QueryLimits
 from frazil.engine.memory import LruCache, MemoryBudget
 from frazil.engine.scanner import QueryScanner, open_scanner, scanner_bytes
 from frazil.engine.tail_transfer import TailsOf
-from frazil.errors import QueriesBusy, QueryTimeout, QueryTooLarge, ShutdownError
+from frazil.errors import QueriesBusy, QueryTimeout, QueryTooLarge, RequestCancelled
 from frazil.scan.interface import Scanner
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ class RunningQuery:
     def check(self) -> None:
         """Raises an error if the client has gone, or the query has taken more than it may."""
         if self._cancelled:
-            raise ShutdownError("The query was stopped, because nobody waits for its answer any more.")
+            raise RequestCancelled("Nobody waits for the answer any more.")
         if self.late:
             raise timed_out(self.limits)
         self.count_scans()

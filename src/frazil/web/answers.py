@@ -8,8 +8,11 @@ import pyarrow as pa
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from frazil.errors import OffsetGone, QueryError
 from frazil.formats.json_rows import rows_to_json
+from frazil.web.bodies import BodyIncomplete, BodyStalled
 from frazil.web.error_texts import text_for_client
+from frazil.web.failures import failure_of
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 
@@ -27,6 +30,20 @@ def row_answer(request: Request, row: pa.Table, headers: Mapping[str, str] | Non
     if wants_arrow(request):
         return _arrow(row, headers)
     return Response(rows_to_json(row)[1:-1], headers=headers, media_type="application/json")
+
+
+def refused(error: BaseException, **more: object) -> Response:
+    """Returns what an error is as a JSON object, with what its kind adds and whatever else helps."""
+    failure = failure_of(error)
+    added: dict[str, object] = {}
+    headers = failure.headers
+    if isinstance(error, QueryError) and error.line:
+        added = {"line": error.line, "column": error.column}
+    elif isinstance(error, OffsetGone):
+        added = {"first_offset": error.first_left}
+    elif isinstance(error, BodyStalled | BodyIncomplete):
+        headers = {**headers, "connection": "close"}
+    return JSONResponse({"error": failure.reason, **added, **more}, failure.http, headers)
 
 
 def problem(status: int, reason: object, **more: object) -> Response:

@@ -18,7 +18,7 @@ from frazil.config.model import Config
 from frazil.ops.health import HealthRegistry
 from frazil.query.sql.limits import MAX_BYTES
 from frazil.web.answers import ARROW_STREAM
-from frazil.web.operations import create_app
+from frazil.web.ports.operations import create_app
 from frazil.web.server import HttpServer
 from tests.query.support import World, rows
 
@@ -38,7 +38,7 @@ class Served(NamedTuple):
 async def serving(config: Config) -> AsyncIterator[Served]:
     metrics = CollectorRegistry()
     log = LogPart(config, metrics)
-    part = QueryPart(config, log, metrics)
+    part = QueryPart(config, metrics, log)
     server = HttpServer(create_app(HealthRegistry(), metrics, part.endpoints), "127.0.0.1", 0)
     await log.start()
     await part.start()

@@ -17,17 +17,17 @@ from frazil.log.tail import TailView
 from frazil.ops.health import HEALTHY, Health
 from frazil.query.sql.api import SqlApi
 from frazil.query.sql.limits import ANSWER, WARM, solo
-from frazil.web.operations import Endpoint
+from frazil.web.ports.contributions import Endpoint
 
 logger = logging.getLogger(__name__)
 
 
 class QueryPart:
-    """`log_part` has the tails that are only in the memory of this process."""
+    """`log_part` has the tails that are only in the memory of this process, if it has a log."""
 
     name = "query"
 
-    def __init__(self, config: Config, log_part: LogPart, metrics: CollectorRegistry) -> None:
+    def __init__(self, config: Config, metrics: CollectorRegistry, log_part: LogPart | None = None) -> None:
         self._log_part = log_part
         self._room = QueryRoom(config, self._tails, metrics, solo={ANSWER: solo(config)}, warm=[WARM])
         self._api = SqlApi(self._room, metrics)
@@ -67,6 +67,6 @@ class QueryPart:
         """
         return {
             writer.partition: writer.tail.view()
-            for writer in self._log_part.log.writers
+            for writer in (self._log_part.log.writers if self._log_part else ())
             if writer.topic == topic and writer.options.ack == "object" and writer.stopped is None
         }

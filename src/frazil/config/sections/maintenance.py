@@ -66,7 +66,9 @@ class ScheduledConfig(Section):
 class MaintenanceConfig(Section):
     """What keeps tables and log small and quick; it runs inside the pipeline."""
 
-    enabled: bool = Field(True, description="Whether anything runs by itself; `frazil maintain` works in any case.")
+    enabled: bool = Field(
+        True, description="Whether pipelines run it by themselves; `frazil maintain` works in any case."
+    )
     compaction: CompactionConfig = Field(CompactionConfig(), description="Compaction of small data files.")
     manifests: ManifestsConfig = Field(ManifestsConfig(), description="Rewriting of small manifests.")
     expiry: ExpiryConfig = Field(ExpiryConfig(), description="Expiry of old snapshots.")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 from starlette.requests import Request
 
-from frazil.errors import BufferFull, InvalidMessage, RequestError
+from frazil.errors import BodyTooLarge, BodyUnsupported, BufferFull, InvalidMessage
 from frazil.topics.messages import MESSAGE, conform_messages
 from frazil.web.asgi import AsgiBody
 from frazil.web.bodies import read_body
@@ -17,14 +17,6 @@ IN_FLIGHT = 4
 """All bodies being processed have at most this many times the size of the largest one."""
 
 NDJSON = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
-
-
-class TooLarge(RequestError):
-    """Raised when a body or a message is over its limit."""
-
-
-class Encoded(RequestError):
-    """Raised when a body is compressed."""
 
 
 class BodyMemory:
@@ -60,7 +52,7 @@ class Body:
     async def read(self) -> bytes:
         """Reads the whole body. A body over the limit is refused before all of it has arrived."""
         if encoding := self._request.headers.get("content-encoding", "").strip():
-            raise Encoded(f"The body is encoded with {encoding[:40]!r}. Send it as it is.")
+            raise BodyUnsupported(f"The body is encoded with {encoding[:40]!r}. Send it as it is.")
         incoming = AsgiBody(self._request.scope, self._request.receive)
         self._check(incoming.length or 0)
         return await read_body(incoming, self._count)
@@ -73,7 +65,7 @@ class Body:
     def _check(self, nbytes: int) -> None:
         most = self._room.largest_body
         if nbytes > most:
-            raise TooLarge(
+            raise BodyTooLarge(
                 f"The body is over the limit of {most:,} bytes (`log.max_append_mb`). Send fewer messages at a time."
             )
 

@@ -1,8 +1,8 @@
-"""Routes `POST` requests to endpoints by path, and all others to another ASGI application."""
+"""Lets a telemetry endpoint answer as an ASGI application."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -13,17 +13,11 @@ Handler = Callable[[Exchange], Awaitable[None]]
 """Handles the requests to one path."""
 
 
-class EndpointRouter:
-    def __init__(self, endpoints: Mapping[str, Handler], others: ASGIApp) -> None:
-        self._endpoints = endpoints
-        self._others = others
+def asgi(handler: Handler) -> ASGIApp:
+    def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        return handler(_AsgiExchange(scope, receive, send))
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._endpoints.get(scope["path"])
-        if endpoint is None or scope.get("method") != "POST":
-            await self._others(scope, receive, send)
-        else:
-            await endpoint(_AsgiExchange(scope, receive, send))
+    return app
 
 
 class _AsgiExchange(AsgiBody):

@@ -7,7 +7,7 @@ import pytest
 
 from frazil.config.model import Config
 from frazil.errors import ConfigError
-from frazil.web.listen_settings import check_settings
+from frazil.web.ports.listeners import check_settings
 
 
 @pytest.mark.parametrize(

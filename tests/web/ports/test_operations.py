@@ -3,14 +3,15 @@ from __future__ import annotations
 import httpx
 import pytest
 from prometheus_client import Counter
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp
 
 from frazil.ops.health import HealthRegistry
 from frazil.ops.metrics import create_registry
 from frazil.version import __version__
-from frazil.web.operations import Endpoint, create_app
+from frazil.web.ports.contributions import Endpoint
+from frazil.web.ports.operations import create_app
 from tests.ops.support import run
 
 
@@ -20,7 +21,7 @@ def health() -> HealthRegistry:
 
 
 @pytest.fixture
-def app(health: HealthRegistry) -> Starlette:
+def app(health: HealthRegistry) -> ASGIApp:
     async def extra(request: Request) -> Response:
         return PlainTextResponse("extra")
 
@@ -29,7 +30,7 @@ def app(health: HealthRegistry) -> Starlette:
     return create_app(health, registry, [Endpoint("/extra", extra, "something more")])
 
 
-def get(app: Starlette, path: str, **headers: str) -> httpx.Response:
+def get(app: ASGIApp, path: str, **headers: str) -> httpx.Response:
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://frazil") as client:
@@ -38,7 +39,7 @@ def get(app: Starlette, path: str, **headers: str) -> httpx.Response:
     return run(ask())
 
 
-def test_health_is_503_only_when_unhealthy(app: Starlette, health: HealthRegistry) -> None:
+def test_health_is_503_only_when_unhealthy(app: ASGIApp, health: HealthRegistry) -> None:
     health.set("log", "degraded", "slow")
     answer = get(app, "/health")
     assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
@@ -49,7 +50,7 @@ def test_health_is_503_only_when_unhealthy(app: Starlette, health: HealthRegistr
     assert (answer.status_code, answer.text) == (503, "log is unhealthy: the disk is gone\n")
 
 
-def test_readiness_follows_the_life_of_the_process(app: Starlette, health: HealthRegistry) -> None:
+def test_readiness_follows_the_life_of_the_process(app: ASGIApp, health: HealthRegistry) -> None:
     assert (get(app, "/readyz").status_code, get(app, "/readyz").text) == (503, "starting\n")
     health.mark_ready()
     assert (get(app, "/readyz").status_code, get(app, "/readyz").text) == (200, "ready\n")
@@ -59,7 +60,7 @@ def test_readiness_follows_the_life_of_the_process(app: Starlette, health: Healt
     assert get(app, "/readyz").text == "draining\n"
 
 
-def test_metrics_in_both_formats(app: Starlette) -> None:
+def test_metrics_in_both_formats(app: ASGIApp) -> None:
     plain = get(app, "/metrics")
     assert plain.headers["content-type"].startswith("text/plain")
     assert 'frazil_build_info{python="' in plain.text
@@ -71,7 +72,7 @@ def test_metrics_in_both_formats(app: Starlette) -> None:
     assert openmetrics.text.endswith("# EOF\n")
 
 
-def test_the_index_lists_every_endpoint(app: Starlette) -> None:
+def test_the_index_lists_every_endpoint(app: ASGIApp) -> None:
     index = get(app, "/").text
     for path in ("/health", "/healthz", "/readyz", "/metrics", "/extra"):
         assert path in index
