@@ -48,19 +48,17 @@ class SqlApi:
         return response
 
     async def _answer(self, request: Request) -> Response:
+        client: Client | None = None
         try:
             tenant = tenant_name(request.headers.getlist(HEADER))
             text = await _body(request)
-        except FrazilError as error:
-            return refused(error)
-        client = Client(request.receive)
-        try:
+            client = Client(request.receive)
             reply = await client.unless_gone(self._room.ask(ANSWER, _query(request, text, tenant)))
-        except FrazilError as error:
-            client.close()
-            return refused(error)
-        except BaseException:
-            client.close()
+        except BaseException as error:
+            if client is not None:
+                client.close()
+            if isinstance(error, FrazilError):
+                return refused(error)
             raise
         return StreamedAnswer(reply, client, request.headers.get("accept-encoding", ""))
 
