@@ -10,6 +10,7 @@ from pathlib import Path
 
 from frazil.engine.interface import QueryContext, QueryRequest, Reply
 from frazil.errors import QueryError
+from frazil.scan.interface import ScanRequest
 
 PIECE = b"x" * 100_000
 
@@ -78,6 +79,12 @@ def take_memory(request: QueryRequest, context: QueryContext) -> Reply:
     taken = []
     while True:
         taken.append(b"\1" * 50_000_000)
+
+
+def scan(request: QueryRequest, context: QueryContext) -> Reply:
+    """Answers with the number of rows of a topic."""
+    rows = context.scanner.scan(ScanRequest(request.path_parameters["topic"], None)).table()
+    return Reply(200, {"rows": str(len(rows))}, [])
 
 
 def hold(request: QueryRequest, context: QueryContext) -> Reply:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from frazil.engine.exchange import Exchange
 from frazil.engine.interface import QueryRequest
 from frazil.engine.limits import Limit, Solo, query_limits
 from frazil.engine.room import QueryRoom
+from frazil.engine.tail_transfer import Views
 from frazil.errors import (
     FrazilError,
     QueriesBusy,
@@ -28,6 +29,7 @@ from frazil.errors import (
 )
 from tests.engine import answers
 from tests.engine.answers import PIECE
+from tests.query.support import World, rows
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,8 +46,10 @@ class Asking:
         self.room = room
         self.metrics = metrics
 
-    async def begin(self, name: str, body: bytes = b"", tenant: str = "a", port: str = "loki") -> Exchange:
-        request = QueryRequest("GET", f"/{name}", {}, "", {}, body, (tenant,), port)
+    async def begin(
+        self, name: str, body: bytes = b"", tenant: str = "a", port: str = "loki", **parameters: str
+    ) -> Exchange:
+        request = QueryRequest("GET", f"/{name}", parameters, "", {}, body, (tenant,), port)
         return await self.room.ask(f"{answers.__name__}:{name}", request)
 
     async def whole(self, name: str, body: bytes = b"", tenant: str = "a", port: str = "loki") -> Told:
@@ -116,6 +120,32 @@ def test_answers_and_errors_come_as_they_were_made(tmp_path: Path) -> None:
     run(scenario())
 
 
+def test_scans_see_all_rows_and_are_counted(tmp_path: Path) -> None:
+    """Rows are in table, segments, a WAL and the memory of this process."""
+    with World(tmp_path, topics={"kept": {"ack": "object", "linger_ms": 3_600_000}}) as world:
+        world.fill("orders", rows(0, 30), moved=10, sealed=20)
+        world.append("kept", rows(0, 7))
+        config = world.config.model_copy(update={"query": world.config.query.model_copy(update={"max_read_mb": 1})})
+
+        def tails_of(topics: Iterable[str]) -> Views:
+            kept = {0: world.writer("kept").tail.view()}
+            return {topic: kept if topic == "kept" else {} for topic in topics}
+
+        async def scenario() -> None:
+            opened = QueryRoom(config, tails_of, CollectorRegistry())
+            try:
+                asking = Asking(opened, CollectorRegistry())
+                for topic, count in (("orders", 30), ("kept", 7)):
+                    reply = await asking.begin("scan", topic=topic)
+                    assert reply.headers["rows"] == str(count)
+                    assert [piece async for piece in reply] == []
+                    assert reply.statistics.rows_read == count
+            finally:
+                await opened.close()
+
+        run(scenario())
+
+
 def test_large_answers_are_made_as_they_are_read(tmp_path: Path) -> None:
     count, file = 400, tmp_path / "made"
 
@@ -155,11 +185,11 @@ def test_limits_are_errors_that_name_their_setting(tmp_path: Path) -> None:
     tenants = {"small": {"max_memory_mb": 1, "max_read_mb": 1, "timeout_seconds": 0.2}}
 
     async def scenario() -> None:
-        async with room(tmp_path, tenants=tenants, memory_mb=4, max_memory_mb=16, max_read_mb=2) as asking:
+        async with room(tmp_path, tenants=tenants, memory_mb=8, max_memory_mb=16, max_read_mb=2) as asking:
             assert (await asking.whole("hold", b"2000000")).body == b"held"
             with pytest.raises(QueryTooLarge, match=r"1 MiB of memory \(query.tenants.small.max_memory_mb\)"):
                 await asking.whole("hold", b"2000000", tenant="small")
-            with pytest.raises(QueryTooLarge, match=r"4 MiB of memory \(query.memory_mb\)"):
+            with pytest.raises(QueryTooLarge, match=r"4 MiB of memory \(half of query.memory_mb\)"):
                 await asking.whole("hold", b"5000000")
             with pytest.raises(QueryTooLarge, match=r"more than 2 MiB \(query.max_read_mb\)"):
                 await asking.whole("read", b"3000000")

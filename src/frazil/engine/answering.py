@@ -43,6 +43,7 @@ class Answering:
             self._query.check()
             answer: Answer = named(question.answer)
             self._send_reply(answer(question.request, self._query))
+            self._query.count_scans()
             last = packed(Kind.END, self._query.statistics)
         except Ended:
             raise

@@ -21,6 +21,7 @@ from frazil.engine.answering import Answering, named
 from frazil.engine.memory import MemoryBudget, MemoryGuard
 from frazil.engine.messages import Ended, Kind, Question, Start, packed, receive, unpacked
 from frazil.engine.running_query import Resources, RunningQuery
+from frazil.engine.scanner import scanner_bytes
 from frazil.engine.tail_transfer import Views, ask_for_views
 from frazil.footprint import stay_small
 
@@ -76,7 +77,9 @@ def main(control_descriptor: int, descriptors: list[int]) -> None:
     control = socket.socket(fileno=control_descriptor)
     start: Start = unpacked(receive(control)[1])
     config = start.config
-    resources = Resources(config, MemoryBudget(config.query.memory_mb * MIB), SharedTails(control))
+    resources = Resources(
+        config, MemoryBudget(config.query.memory_mb * MIB - scanner_bytes(config)), SharedTails(control)
+    )
     for name in start.warm:
         named(name)(resources)
     guard = MemoryGuard()

@@ -10,7 +10,7 @@ from frazil.engine.memory import TOO_MUCH_MEMORY
 from frazil.engine.messages import Beginning, Ended, Failure, Kind, Question, packed, unpacked
 from frazil.engine.query_process import Desk, QueryProcess
 from frazil.engine.running_query import timed_out
-from frazil.errors import QueryProcessDied, QueryTooLarge, ShutdownError
+from frazil.errors import QueryProcessDied, QueryTooLarge, RequestCancelled, ShutdownError
 
 GRACE_SECONDS = 2.0
 """A process may take this much longer than its query, so that it can report the timeout itself, and as long to stop
@@ -84,7 +84,7 @@ class Exchange:
         if self._ended or self._draining is not None:
             return
         if self.failure is None:
-            self.failure = ShutdownError("The client has gone.")
+            self.failure = RequestCancelled("The client has gone.")
         self._timer.cancel()
         self._desk.writer.write(packed(Kind.CANCEL))
         self._draining = asyncio.create_task(self._drain())

@@ -15,6 +15,7 @@ from frazil.errors import (
     QueryProcessDied,
     QueryTimeout,
     QueryTooLarge,
+    RequestCancelled,
     RequestError,
     ShutdownError,
 )
@@ -30,7 +31,7 @@ _REASONS: dict[str, tuple[type[BaseException], ...]] = {
     "too_large": (QueryTooLarge,),
     "busy": (QueriesBusy,),
     "process_died": (QueryProcessDied,),
-    "stopped": (ShutdownError, asyncio.CancelledError),
+    "stopped": (ShutdownError, RequestCancelled, asyncio.CancelledError),
     "invalid": (RequestError,),
     "failed": (BaseException,),
 }

@@ -12,8 +12,9 @@ from frazil.config.sections.section import MIB
 from frazil.engine.interface import QueryStatistics
 from frazil.engine.limits import Limit, QueryLimits
 from frazil.engine.memory import LruCache, MemoryBudget
+from frazil.engine.scanner import QueryScanner, open_scanner, scanner_bytes
 from frazil.engine.tail_transfer import TailsOf
-from frazil.errors import QueriesBusy, QueryTimeout, QueryTooLarge, ShutdownError
+from frazil.errors import QueriesBusy, QueryTimeout, QueryTooLarge, RequestCancelled
 from frazil.scan.interface import Scanner
 
 T = TypeVar("T")
@@ -44,10 +45,7 @@ class Resources:
 
 
 def _open_scanner(resources: Resources) -> Scanner:
-    # Loading it takes a while, and a process that answers SQL only does without.
-    from frazil.engine.scanner import open_scanner
-
-    return open_scanner(resources.config, resources.tails_of)
+    return open_scanner(resources.config, resources.tails_of, scanner_bytes(resources.config))
 
 
 class RunningQuery:
@@ -64,12 +62,15 @@ class RunningQuery:
         """Whether the answer is made, so that nothing of it can be stopped any more."""
         self._cancelled = False
         self._held = 0
+        self._scanner: QueryScanner | None = None
         self._stoppers: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
     @property
     def scanner(self) -> Scanner:
-        return self.resources.scanner
+        if self._scanner is None:
+            self._scanner = QueryScanner(self.resources.scanner, self.check)
+        return self._scanner
 
     @property
     def late(self) -> bool:
@@ -79,9 +80,10 @@ class RunningQuery:
     def check(self) -> None:
         """Raises an error if the client has gone, or the query has taken more than it may."""
         if self._cancelled:
-            raise ShutdownError("The query was stopped, because nobody waits for its answer any more.")
+            raise RequestCancelled("Nobody waits for the answer any more.")
         if self.late:
             raise timed_out(self.limits)
+        self.count_scans()
         limits, cost = self.limits, self.statistics
         if limits.max_read_mb is not None and cost.bytes_read > limits.max_read_mb.value * MIB:
             raise QueryTooLarge(
@@ -94,18 +96,24 @@ class RunningQuery:
                 f"Ask for a shorter time, a longer step or fewer series."
             )
 
+    def count_scans(self) -> None:
+        """Adds to the statistics what scans have read until now."""
+        if self._scanner is not None:
+            self._scanner.count(self.statistics)
+
     def hold(self, nbytes: int) -> None:
         """Counts memory that the query keeps until it ends."""
-        limit = min(self.limits.max_memory_mb, Limit(self.config.query.memory_mb, "query.memory_mb"))
+        memory = self.resources.memory
+        limit = min(self.limits.max_memory_mb, Limit(memory.total // MIB, "half of query.memory_mb"))
         if self._held + nbytes > limit.value * MIB:
             raise QueryTooLarge(
                 f"The query needs more than {limit.value:,.0f} MiB of memory ({limit.setting}). Ask for a shorter "
                 f"time or for fewer series."
             )
-        if not self.resources.memory.hold(nbytes):
+        if not memory.hold(nbytes):
             raise QueriesBusy(
-                f"The queries that run now need all {self.resources.memory.total // MIB:,} MiB of a process "
-                f"(query.memory_mb). Ask again later."
+                f"The queries that run now need all {memory.total // MIB:,} MiB of a process "
+                f"(half of query.memory_mb). Ask again later."
             )
         self._held += nbytes
 

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
 from frazil.errors import CallError, ConfigError
 from frazil.log.topics.naming import hint
-from frazil.scan.arrow_tree import columns_of, tree_of
 from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound
+from frazil.scan.predicates.arrow_expressions import Translated
+from frazil.scan.predicates.simplify import all_of
+from frazil.scan.predicates.tree import Predicate
 from frazil.scan.prefetch import read_ahead
-from frazil.scan.pushdown import iceberg_filter
 from frazil.scan.tenants import Tenant, own_rows
 from frazil.scan.topic_rows import TopicRows
 from frazil.scan.topic_snapshot import TopicSnapshot
@@ -76,7 +76,7 @@ class PinnedTopic:
     def read(
         self,
         columns: Sequence[str] | None = None,
-        where: pc.Expression | None = None,
+        where: Predicate | Translated | None = None,
         stopped: threading.Event | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yields the rows for which `where` is true, in no order, with these columns.
@@ -84,23 +84,17 @@ class PinnedTopic:
         It ends early when `stopped` is set.
         """
         wanted = self.select_columns(columns)
-        keep = self._kept(where)
-        looked_at = self.select_columns(sorted(columns_of(tree_of(keep)))) if keep is not None else []
-        extra = [name for name in looked_at if name not in wanted]
+        given = where if isinstance(where, Translated) else Translated(where, None, ())
+        extra = [name for name in given.columns if name not in wanted] if given.rest is not None else []
+        own = None if self._tenant is None else own_rows(self._tenant, self.schema)
         plan = self._rows.plan_at(
             self._snapshot,
             self._starts,
             self._ends,
             columns=lambda _: [*wanted, *extra],
-            where=iceberg_filter(keep, self.iceberg_schema),
+            where=all_of(own, given.predicate),
         )
         for batch in read_ahead([task.read for task in plan.tasks], stopped):
-            rows = batch if keep is None else batch.filter(keep)
+            rows = batch if given.rest is None else batch.filter(given.rest)
             if len(rows):
                 yield rows.select(wanted) if extra else rows
-
-    def _kept(self, where: pc.Expression | None) -> pc.Expression | None:
-        if self._tenant is None:
-            return where
-        own = own_rows(self._tenant, self.schema)
-        return own if where is None else own & where

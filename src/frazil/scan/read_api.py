@@ -17,13 +17,14 @@ from frazil.errors import CallError
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.schema.arrow import plain_schema
 from frazil.log.topics.naming import existing_topic
-from frazil.scan.arrow_tree import columns_of, tree_of
 from frazil.scan.log_location import LogLocation
 from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound
 from frazil.scan.pinned_topic import PinnedTopic
+from frazil.scan.predicates.arrow import check
+from frazil.scan.predicates.arrow_expressions import Translated, from_arrow
+from frazil.scan.predicates.text import parse_where
 from frazil.scan.tenants import Tenant
 from frazil.scan.topic_rows import TopicRows
-from frazil.scan.where_parser import parse_where
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,7 +69,7 @@ class Rows:
         self.topic = pinned.topic
         self._pinned = pinned
         self._columns = pinned.select_columns(columns)
-        self._where = _arrow_filter(pinned, where)
+        self._where = _translated(where, pinned.schema)
 
     def __repr__(self) -> str:
         return f"<rows of {self.topic}, log offsets below {self.offsets}>"
@@ -127,14 +128,17 @@ class Rows:
             yield batch.cast(schema)
 
 
-def _arrow_filter(pinned: PinnedTopic, where: str | pc.Expression | None) -> pc.Expression | None:
+def _translated(where: str | pc.Expression | None, schema: pa.Schema) -> Translated | None:
+    if where is None:
+        return None
     try:
-        wanted = parse_where(where, pinned.iceberg_schema) if isinstance(where, str) else where
-        if wanted is not None:
-            pinned.select_columns(sorted(columns_of(tree_of(wanted))))
-    except (ValueError, TypeError, pa.ArrowException) as error:
+        if not isinstance(where, str):
+            return from_arrow(where, schema)
+        predicate = parse_where(where)
+        check(predicate, schema)
+    except CallError as error:
         raise CallError(f"where: {error}") from error
-    return wanted
+    return Translated(predicate, None, ())
 
 
 def _storage(table: pa.Table) -> pa.Table:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
-from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 
@@ -25,7 +24,10 @@ from frazil.scan.decode import DecodingRules, RowDecoder
 from frazil.scan.log_extents import SealedSegment, tail_reader
 from frazil.scan.log_location import LogLocation
 from frazil.scan.offset_ranges import OffsetRange
-from frazil.scan.predicate import arrow_filter, columns_of
+from frazil.scan.predicates.arrow import mask
+from frazil.scan.predicates.iceberg import to_iceberg
+from frazil.scan.predicates.terms import columns_of
+from frazil.scan.predicates.tree import Predicate
 from frazil.scan.table_files import FileReader
 from frazil.store import ObjectStore
 
@@ -43,7 +45,7 @@ class Projection:
     """The rules cover all columns, because a record is a row only if all of it fits."""
     columns: tuple[str, ...]
     """These columns are wanted, in this order."""
-    where: BooleanExpression | None = None
+    where: Predicate | None = None
     """Only rows that match are wanted; all are if it is None."""
 
     @property
@@ -57,7 +59,8 @@ class Projection:
     @property
     def read(self) -> Schema:
         """Returns the columns that must be read: the wanted ones, and those that `where` uses."""
-        return self._of(tuple(dict.fromkeys((*self.columns, *columns_of(self.where)))))
+        used = columns_of(self.where, [field.name for field in self.schema.fields])
+        return self._of(tuple(dict.fromkeys((*self.columns, *used))))
 
     def _of(self, names: tuple[str, ...]) -> Schema:
         return Schema(*(self.schema.find_field(name) for name in names))
@@ -69,11 +72,11 @@ class _Projector:
     def __init__(self, projection: Projection) -> None:
         self._columns = projection.columns
         self._target = projection.arrow
-        self._where = arrow_filter(projection.where, projection.schema)
+        self._where = projection.where
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if self._where is not None:
-            rows = rows.filter(self._where)
+            rows = rows.filter(mask(self._where, rows))
         columns = [rows.column(name) for name in self._columns]
         return pa.RecordBatch.from_arrays(columns, schema=self._target)
 
@@ -99,7 +102,7 @@ class TableScanTask:
         files: tuple[FileScanTask, ...],
         ranges: dict[int, OffsetRange] | None,
     ) -> TableScanTask:
-        return cls(FileReader.of(table, ranges, projection.where), projection, files)
+        return cls(FileReader.of(table, ranges, to_iceberg(projection.where, table.schema())), projection, files)
 
     def read(self) -> Iterator[pa.RecordBatch]:
         choose, read = _Projector(self.projection), self.projection.read

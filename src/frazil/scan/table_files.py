@@ -23,7 +23,8 @@ from frazil.lake.pyiceberg_internals import scan_file
 from frazil.lake.tables.slim_metadata import without_snapshots
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.scan.offset_ranges import OffsetRange
-from frazil.scan.predicate import file_filter
+
+_ALL: BooleanExpression = AlwaysTrue()
 
 
 def offset_filter(ranges: Mapping[int, OffsetRange] | None) -> BooleanExpression:
@@ -40,10 +41,10 @@ def offset_filter(ranges: Mapping[int, OffsetRange] | None) -> BooleanExpression
 
 
 def plan_files(
-    table: Table, ranges: Mapping[int, OffsetRange] | None, where: BooleanExpression | None = None
+    table: Table, ranges: Mapping[int, OffsetRange] | None, where: BooleanExpression = _ALL
 ) -> list[FileScanTask]:
     """Returns the files of the current snapshot that may have such rows, by the statistics in its manifests."""
-    wanted = And(offset_filter(ranges), file_filter(where, table.schema()))
+    wanted = And(offset_filter(ranges), where)
     if isinstance(wanted, AlwaysFalse):
         return []
     with calling(f"Planning a read of table {name_of(table)}"):
@@ -64,12 +65,10 @@ class FileReader:
     properties: dict[str, str] = field(repr=False)
     """These are the properties of the file system."""
     ranges: dict[int, OffsetRange] | None
-    where: BooleanExpression | None = None
+    where: BooleanExpression = _ALL
 
     @classmethod
-    def of(
-        cls, table: Table, ranges: dict[int, OffsetRange] | None, where: BooleanExpression | None = None
-    ) -> FileReader:
+    def of(cls, table: Table, ranges: dict[int, OffsetRange] | None, where: BooleanExpression = _ALL) -> FileReader:
         metadata = without_snapshots(table.metadata)
         return cls(name_of(table), metadata, dict(table.io.properties), ranges, where)
 
@@ -80,7 +79,7 @@ class FileReader:
         """
         with calling(f"Reading table {self.name}"):
             io = VerifyingFileIO(load_file_io(self.properties, self.metadata.location), self.name, self.metadata)
-            rows = And(offset_filter(self.ranges), file_filter(self.where, self.metadata.schema()))
+            rows = And(offset_filter(self.ranges), self.where)
             scan = ArrowScan(self.metadata, io, wanted, rows)
             for task in files:
                 with io.explaining_damage(task):
@@ -91,6 +90,7 @@ def read_rows(
     table: Table, columns: Sequence[str], where: BooleanExpression | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yields the current rows of a table in no order. `where` may use columns that the table has."""
-    reader = FileReader.of(table, None, where)
-    for batch in reader.read(plan_files(table, None, where), table.schema().select(*columns)):
+    wanted = _ALL if where is None else where
+    reader = FileReader.of(table, None, wanted)
+    for batch in reader.read(plan_files(table, None, wanted), table.schema().select(*columns)):
         yield batch.select(list(columns))

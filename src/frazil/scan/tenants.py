@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow.types import is_binary, is_fixed_size_binary, is_nested, is_string
+from pyarrow.types import is_binary, is_fixed_size_binary, is_floating, is_nested, is_string
 
 from frazil.config.model import Config
 from frazil.config.sections.telemetry import NAME_RULE, is_tenant
 from frazil.errors import ConfigError, InvalidTenant
+from frazil.scan.predicates.simplify import FALSE
+from frazil.scan.predicates.tree import Column, Comparison, Predicate
 
 HEADER = "x-scope-orgid"
 DEFAULT = "default"
@@ -59,17 +60,20 @@ def tenant_of(config: Config, topic: str, headers: Sequence[str]) -> Tenant | No
     return Tenant(column, name) if column else None
 
 
-def own_rows(tenant: Tenant, schema: pa.Schema) -> pc.Expression:
+def own_rows(tenant: Tenant, schema: pa.Schema) -> Predicate:
     """Returns a condition that is true for the tenant's rows: their column has its name, as text or as bytes."""
-    column, kind = pc.field(tenant.column), schema.field(tenant.column).type
+    column, kind = Column(tenant.column), schema.field(tenant.column).type
     if is_nested(kind):
         raise ConfigError(
             f"tenant_column: {tenant.column!r} is of type {kind}, which cannot be a name; take a column of text."
         )
-    if is_string(kind):
-        return column == tenant.name
-    if is_binary(kind):
-        return column == tenant.name.encode()
-    if is_fixed_size_binary(kind):
-        return column.cast(pa.binary()) == tenant.name.encode()
-    return column.cast(pa.string()) == tenant.name
+    if is_string(kind) or is_binary(kind) or is_fixed_size_binary(kind):
+        return Comparison(column, "==", tenant.name)
+    # A value has one name: `7` is one, but neither `07` nor `7e0` is that of the same tenant.
+    try:
+        value = pa.scalar(tenant.name).cast(kind)
+        same = value.cast(pa.string()).as_py() == tenant.name
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return FALSE
+    negative_zero = is_floating(kind) and value.as_py() == 0 and tenant.name.startswith("-")
+    return Comparison(column, "==", value.as_py()) if same and not negative_zero else FALSE

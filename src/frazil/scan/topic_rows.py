@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
-from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 
 from frazil.config.model import Config
@@ -20,7 +19,9 @@ from frazil.log.schema.columns import OFFSET
 from frazil.scan.log_extents import LogExtent, Tails
 from frazil.scan.log_location import LogLocation
 from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound, OffsetRange, SourceRanges, split_by_source
-from frazil.scan.predicate import arrow_filter
+from frazil.scan.predicates.arrow import check
+from frazil.scan.predicates.iceberg import to_iceberg
+from frazil.scan.predicates.tree import Predicate
 from frazil.scan.scan_tasks import (
     BATCH_ROWS,
     MemoryScanTask,
@@ -79,7 +80,7 @@ class TopicRows:
         *,
         tail: bool = True,
         columns: Callable[[Schema], Sequence[str]] | None = None,
-        where: BooleanExpression | None = None,
+        where: Predicate | None = None,
     ) -> ScanPlan:
         """Plans a scan of all rows from `starts` to `ends`, by default of all there are now.
 
@@ -95,7 +96,7 @@ class TopicRows:
         ends: Bound = _TO_END,
         *,
         columns: Callable[[Schema], Sequence[str]] | None = None,
-        where: BooleanExpression | None = None,
+        where: Predicate | None = None,
     ) -> ScanPlan:
         """Plans like `plan`, for the topic as it was in `snapshot`. Any thread may call it, any number of times."""
         self.check_partitions(snapshot, starts, ends)
@@ -108,7 +109,8 @@ class TopicRows:
             for partition, offset_range in ranges.items()
         }
         projection = snapshot.projection(columns(snapshot.schema) if columns else None, where)
-        arrow_filter(where, projection.schema)
+        if where is not None:
+            check(where, snapshot.projection(None).arrow)
         return ScanPlan(projection, list(self._tasks(snapshot, projection, splits, whole)))
 
     def plan_ranges(
@@ -257,7 +259,8 @@ class TopicRows:
     ) -> Iterator[TableScanTask]:
         if snapshot.table is None or self.mode == "log":
             return
-        files = plan_files(snapshot.table, ranges, projection.where)
+        wanted = to_iceberg(projection.where, snapshot.table.schema())
+        files = plan_files(snapshot.table, ranges, wanted)
         for group in _grouped_by_size(files, lambda task: task.file.file_size_in_bytes):
             yield TableScanTask.of(snapshot.table, projection, tuple(group), ranges)
 

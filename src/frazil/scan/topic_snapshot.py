@@ -13,7 +13,6 @@ from itertools import product
 from typing import Literal
 
 import pyarrow as pa
-from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
@@ -38,6 +37,7 @@ from frazil.scan.log_location import LogLocation
 from frazil.scan.offset_ranges import OffsetRange
 from frazil.scan.planning.remembered_table import RememberedTable
 from frazil.scan.planning.topic_listing import LogReplaced, TopicListing
+from frazil.scan.predicates.tree import Predicate
 from frazil.scan.scan_tasks import Projection
 from frazil.store import open_store
 
@@ -69,7 +69,7 @@ class TopicSnapshot:
     def extent(self, partition: int) -> LogExtent:
         return self.extents.get(partition, EMPTY_EXTENT)
 
-    def projection(self, columns: Sequence[str] | None, where: BooleanExpression | None = None) -> Projection:
+    def projection(self, columns: Sequence[str] | None, where: Predicate | None = None) -> Projection:
         names = [field.name for field in self.schema.fields] if columns is None else columns
         return Projection(self.rules, tuple(names), where)
 

@@ -80,7 +80,7 @@ class OneFile:
         self.path = Path(normalized_path(self.file.file_path))
 
     def read(self, spans: dict[int, OffsetRange] | None = None, where: str | None = None) -> pa.Table:
-        reader = FileReader.of(self.table, spans, parse(where) if where else None)
+        reader = FileReader.of(self.table, spans, parse(where or "true"))
         batches = list(reader.read([FileScanTask(self.file)], self.table.schema()))
         return pa.Table.from_batches(batches) if batches else None
 

@@ -41,8 +41,8 @@ class QueryConfig(Section):
     )
     memory_mb: Positive = Field(
         1024,
-        description="Memory of one process for its caches and running queries together, in MiB. Caches make room "
-        "for queries.",
+        description="Memory of one process for its caches and running queries together, in MiB. Half of it is for "
+        "what scans remember, half for what queries hold and keep; what they keep makes room for what they hold.",
     )
     slow_seconds: Seconds = Field(10.0, description="A query that takes longer is logged, with what it read.")
     timeout_seconds: Seconds = Field(

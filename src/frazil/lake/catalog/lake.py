@@ -104,6 +104,9 @@ class Lake:
 
     def close(self) -> None:
         self._pointers.close()
+        self._forget_catalog()
+
+    def _forget_catalog(self) -> None:
         with self._lock:
             if self._catalog is not None:
                 self._catalog.close()
@@ -113,7 +116,7 @@ class Lake:
         if self.properties["type"] == "sql":
             url = sql_url(self.properties)
             if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
-                return SqlitePointers(url.database, self.name, self.config.lake.timeout_seconds)
+                return SqlitePointers(url.database, self.name, self.config.lake.timeout_seconds, self._forget_catalog)
         return NoPointers()
 
     def _open(self) -> Catalog:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
@@ -37,10 +38,13 @@ class NoPointers:
 class SqlitePointers:
     """Asks a catalog in an SQLite file by one statement on an open connection. Thread-safe.
 
-    A file that was replaced by another is opened anew.
+    A file that was replaced by another is opened anew, and `replaced` is called.
     """
 
-    def __init__(self, path: str, catalog: str, timeout_seconds: float) -> None:
+    def __init__(
+        self, path: str, catalog: str, timeout_seconds: float, replaced: Callable[[], None] = lambda: None
+    ) -> None:
+        self._replaced = replaced
         self._path = path
         self._catalog = catalog
         self._timeout = timeout_seconds
@@ -59,19 +63,21 @@ class SqlitePointers:
                 row = connection.execute(_STATEMENT, wanted).fetchone()
             except sqlite3.Error:
                 # Loading the table tells what is wrong, in the words of the catalog.
-                self._close()
                 return None
         return None if row is None else row[0]
 
     def _open(self) -> sqlite3.Connection | None:
         try:
             found = os.stat(self._path)
+            file: tuple[int, int] | None = (found.st_dev, found.st_ino)
         except OSError:
-            self._close()
-            return None
-        file = (found.st_dev, found.st_ino)
+            file = None
         if file != self._file:
+            if self._file is not None:
+                self._replaced()
             self._close()
+        # While a file is open, no other gets its number.
+        if self._connection is None and file is not None:
             self._connection = sqlite3.connect(
                 self._path, timeout=self._timeout, check_same_thread=False, isolation_level=None
             )

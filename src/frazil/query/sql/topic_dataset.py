@@ -11,6 +11,7 @@ import pyarrow.dataset as ds
 
 from frazil.errors import QueryTimeout
 from frazil.scan.pinned_topic import PinnedTopic
+from frazil.scan.predicates.arrow_expressions import from_arrow
 
 
 class QueryScans:
@@ -61,7 +62,8 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
 
     def _read(self, columns: Sequence[str], where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._pinned.read(columns, where, stopped=self._scans.stopped)
+            translated = None if where is None else from_arrow(where, self.schema)
+            yield from self._pinned.read(columns, translated, stopped=self._scans.stopped)
             self._scans.check()
         except Exception as error:
             # DuckDB would turn the exception into text, so it is kept here.

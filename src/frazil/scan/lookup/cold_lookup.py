@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from frazil.config.model import Config
 from frazil.formats import kafka
@@ -25,6 +24,7 @@ from frazil.scan.lookup.key_filter import key_filter
 from frazil.scan.lookup.row_selection import FirstRowsByOffset, LastRowPerPartition
 from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound
 from frazil.scan.pinned_topic import PinnedTopic
+from frazil.scan.predicates.tree import And, Column, Comparison, Predicate
 from frazil.scan.tenants import Tenant
 from frazil.scan.topic_rows import TopicRows
 from frazil.scan.topic_snapshot import TopicSnapshot
@@ -104,9 +104,10 @@ class ColdLookup:
         place = _Columns.of(snapshot)
         chosen = FirstRowsByOffset(pinned.schema, place.offset, limit)
         for low, high in _windows(start, end, limit):
-            where = (pc.field(place.partition) == partition) & (pc.field(place.offset) >= low)
+            offset = Column(place.offset)
+            where = And((Comparison(Column(place.partition), "==", partition), Comparison(offset, ">=", low)))
             if high is not None:
-                where &= pc.field(place.offset) <= high - 1
+                where = And((*where.children, Comparison(offset, "<", high)))
             _choose(pinned, where, chosen, deadline)
             if chosen.next_offset is not None:
                 break
@@ -159,7 +160,7 @@ def _windows(start: int, end: int | None, limit: int) -> Iterator[tuple[int, int
 
 
 def _choose(
-    pinned: PinnedTopic, where: pc.Expression, chosen: FirstRowsByOffset | LastRowPerPartition, deadline: Deadline
+    pinned: PinnedTopic, where: Predicate, chosen: FirstRowsByOffset | LastRowPerPartition, deadline: Deadline
 ) -> None:
     """Reads the rows batch by batch, so that few are in memory at a time."""
     for batch in pinned.read(None, where, stopped=deadline):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import and_
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow.types import is_binary, is_fixed_size_binary, is_list, is_map, is_struct, is_time, is_timestamp
 
 from frazil.config.model import Config
@@ -14,10 +12,11 @@ from frazil.errors import CallError, ConfigError
 from frazil.formats import kafka
 from frazil.formats.decoding import Decoder
 from frazil.log.schema.columns import NANOSECONDS
+from frazil.scan.predicates.tree import And, Column, Comparison, IsNull, Predicate
 from frazil.scan.topic_snapshot import TopicSnapshot
 
 
-def key_filter(config: Config, topic: str, snapshot: TopicSnapshot, key: bytes) -> pc.Expression | None:
+def key_filter(config: Config, topic: str, snapshot: TopicSnapshot, key: bytes) -> Predicate | None:
     """Returns a filter for rows with this key, or None when no row can have it."""
     schema = snapshot.projection(None).arrow
     decoder = snapshot.rules.decoder
@@ -51,32 +50,32 @@ def _decoded(decoder: Decoder, known: pa.Schema, key: bytes) -> pa.Scalar | None
     return pieces[0].rows.column(kafka.KEY)[0] if pieces else None
 
 
-def _equal(path: tuple[str, ...], kind: pa.DataType, value: pa.Scalar) -> pc.Expression | None:
-    column = pc.field(*path)
+def _equal(path: tuple[str, ...], kind: pa.DataType, value: pa.Scalar) -> Predicate | None:
+    column = Column(".".join(path))
     if not value.is_valid:
-        return column.is_null()
+        return IsNull(column)
     if is_struct(kind) and is_struct(value.type):
         given = {field.name for field in value.type.fields}
         fields = [
             _equal((*path, field.name), field.type, value[field.name])
             if field.name in given
-            else pc.field(*path, field.name).is_null()
+            else IsNull(Column(".".join((*path, field.name))))
             for field in kind.fields
         ]
-        return None if any(each is None for each in fields) else reduce(and_, fields)
+        found = [each for each in fields if each is not None]
+        return And(tuple(found)) if len(found) == len(fields) else None
     if is_list(kind) or is_map(kind) or is_struct(kind):
         raise CallError(f"Rows cannot be found by a key of type {kind}.")
     try:
-        return column == _as(value, kind)
+        return Comparison(column, "==", _plain(_as(value, kind)))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
         return None
 
 
-def _nanoseconds(column: str, time: pa.TimestampScalar) -> pc.Expression:
+def _nanoseconds(column: str, time: pa.TimestampScalar) -> Predicate:
     """Compares a time that is split into two columns, microseconds and nanoseconds."""
     microseconds, rest = divmod(time.value, 1000)
-    whole = pa.scalar(microseconds, pa.timestamp("us", time.type.tz))
-    return (pc.field(column) == whole) & (pc.field(column + NANOSECONDS) == rest)
+    return And((Comparison(Column(column), "==", microseconds), Comparison(Column(column + NANOSECONDS), "==", rest)))
 
 
 def _time(text: str, kind: pa.DataType) -> pa.Scalar:
@@ -89,3 +88,8 @@ def _as(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
     if is_binary(value.type) and not is_binary(kind) and not is_fixed_size_binary(kind):
         value = pa.scalar(value.as_py().decode(), pa.string())
     return value.cast(kind)
+
+
+def _plain(value: pa.Scalar) -> Any:
+    """Returns a value as predicates have it. Times are numbers there, because Python's own end with microseconds."""
+    return value.value if is_timestamp(value.type) else value.as_py()

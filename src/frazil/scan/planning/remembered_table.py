@@ -53,8 +53,9 @@ class RememberedTable:
 
     def table(self, *, newest: bool = False) -> Table | None:
         """Returns the table as it is now, or None if there is none yet. `newest` accepts no older answer."""
+        # It is asked before the table is loaded, so that a later change is noticed.
+        location = self._location()
         if self._table is not None:
-            location = self._location()
             if location is not None and location == self._table.metadata_location:
                 return self._table
             if location is None and not newest and time.monotonic() - self._loaded < self._age_seconds:

@@ -48,40 +48,43 @@ class RowReader:
     ) -> pa.RecordBatch:
         """Returns the rows of a source that are wanted; without `filtered` those that the tenants may see."""
         wanted = self.columns if columns is None else tuple(columns)
-        wanted_filter = self.filter if filtered else RowFilter(self.filter.tenants, None, None)
-        wanted_filter = without_needless_time(wanted_filter, source.bounds_ns)
-        looked_at = wanted_filter.columns
+        chooses = self.filter if filtered else RowFilter(self.filter.tenants, None, None)
+        looked_at = without_needless_time(chooses, source.bounds_ns).columns
         first = source.load(looked_at) if looked_at else None
-        kept = wanted_filter.mask(first) if first is not None else None
-        alive = source.alive()
-        if alive is not None:
-            kept = alive if kept is None else pc.and_(kept, alive)
-        if kept is None or (count := kept.true_count) == source.rows:
-            rest = [name for name in wanted if name not in looked_at]
+        kept = self._kept(source, first, chooses)
+        rest = [name for name in wanted if name not in looked_at]
+        if kept is None:
             return self._joined(wanted, first, source.load(rest) if rest or first is None else None)
-        if count == 0:
+        if kept.true_count == 0:
             return empty_batch(self.selected(wanted))
         if not wanted:
-            return rows_without_columns(count)
-        rest = [name for name in wanted if name not in looked_at]
-        chosen = pa.array(np.flatnonzero(kept.to_numpy(zero_copy_only=False)))
+            return rows_without_columns(kept.true_count)
         own = [name for name in wanted if name in looked_at]
         return self._joined(
             wanted,
-            first.select(own).take(chosen) if first is not None and own else None,
-            source.load(rest).take(chosen) if rest else None,
+            first.select(own).filter(kept) if first is not None and own else None,
+            source.load(rest).filter(kept) if rest else None,
         )
+
+    def kept(self, source: RowSource) -> pa.BooleanArray | None:
+        """Returns which rows of a source are wanted, or None if all are."""
+        looked_at = without_needless_time(self.filter, source.bounds_ns).columns
+        return self._kept(source, source.load(looked_at) if looked_at else None, self.filter)
 
     def positions(self, source: RowSource) -> npt.NDArray[np.int64]:
         """Returns the positions of the wanted rows in a source."""
-        wanted = without_needless_time(self.filter, source.bounds_ns)
-        kept = wanted.mask(source.load(wanted.columns)) if wanted.columns else None
-        alive = source.alive()
-        if alive is not None:
-            kept = alive if kept is None else pc.and_(kept, alive)
+        kept = self.kept(source)
         if kept is None:
             return np.arange(source.rows, dtype=np.int64)
-        return np.flatnonzero(kept.to_numpy(zero_copy_only=False))
+        found: npt.NDArray[np.int64] = pc.indices_nonzero(kept).to_numpy().astype(np.int64)
+        return found
+
+    def _kept(self, source: RowSource, rows: pa.RecordBatch | None, chooses: RowFilter) -> pa.BooleanArray | None:
+        found = without_needless_time(chooses, source.bounds_ns).mask(rows) if rows is not None else None
+        alive = source.alive()
+        if alive is not None:
+            found = alive if found is None else pc.and_(found, alive)
+        return None if found is None or found.true_count == source.rows else found
 
     def _joined(
         self, wanted: Sequence[str], first: pa.RecordBatch | None, second: pa.RecordBatch | None

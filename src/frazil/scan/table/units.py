@@ -21,6 +21,9 @@ from frazil.scan.selection.time_column import LEAST, MOST, TimeColumn
 from frazil.scan.table.data_files import DataFiles, TableFile
 from frazil.scan.table.footers import Footer
 
+FEW = 8
+"""If at most one of so many rows is kept, so many times the rows of a unit are decoded at a time."""
+
 
 @dataclass(frozen=True)
 class TableReading:
@@ -104,32 +107,27 @@ class RowGroup:
                 yield self._counted(source)
             return
         # The columns that decide come first. If no row is wanted, the others are not read at all.
-        wanted = np.concatenate([self._wanted(source) for source in self._sources(looked_at)])
-        if not wanted.any():
+        masks = [_mask(source, reader.kept(source)) for source in self._sources(looked_at, few=True)]
+        wanted = pa.concat_arrays(masks)
+        if not wanted.true_count:
             reading.tally.read(self.rows, 0)
             return
         position = 0
-        for source in self._sources(reader.columns):
-            kept = wanted[position : position + source.rows]
+        for source in self._sources(reader.columns, few=FEW * wanted.true_count < len(wanted)):
+            kept = wanted.slice(position, source.rows)
             position += source.rows
-            reading.tally.read(source.rows, int(np.count_nonzero(kept)))
-            if kept.all():
-                yield source.batch
-            elif kept.any():
-                yield source.batch.take(pa.array(np.flatnonzero(kept)))
-
-    def _wanted(self, source: _LoadedRows) -> npt.NDArray[np.bool_]:
-        wanted = np.zeros(source.rows, np.bool_)
-        wanted[self.reading.reader.positions(source)] = True
-        return wanted
+            count = kept.true_count
+            reading.tally.read(source.rows, count)
+            if count:
+                yield source.batch if count == source.rows else source.batch.filter(kept)
 
     def _counted(self, source: _LoadedRows) -> pa.RecordBatch:
         found = self.reading.reader.read(source)
         self.reading.tally.read(source.rows, found.num_rows)
         return found
 
-    def _sources(self, columns: Sequence[str]) -> Iterator[_LoadedRows]:
-        """Yields all rows of the group, some at a time."""
+    def _sources(self, columns: Sequence[str], *, few: bool = False) -> Iterator[_LoadedRows]:
+        """Yields all rows of the group, some at a time: more of them if they are small, and `few` are kept."""
         files = self.reading.files
         found = files.columns(files.footer(self.file))
         names = found.names(columns)
@@ -142,7 +140,8 @@ class RowGroup:
                 )
                 position += unit.rows
             return
-        for batch in files.batches(self.file, self.number, names, UNIT_ROWS):
+        rows = FEW * UNIT_ROWS if few and all(_is_small(field.type) for field in target) else UNIT_ROWS
+        for batch in files.batches(self.file, self.number, names, rows):
             self.reading.tally.bytes(batch.nbytes)
             yield _LoadedRows(self, position, found.convert(batch, columns, target, self.constants))
             position += len(batch)
@@ -238,3 +237,11 @@ class _LoadedRows:
 
     def alive(self) -> pa.BooleanArray | None:
         return self._group.alive(self._start, self._start + self.rows)
+
+
+def _mask(source: _LoadedRows, kept: pa.BooleanArray | None) -> pa.BooleanArray:
+    return pa.repeat(True, source.rows) if kept is None else kept
+
+
+def _is_small(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(kind) or pa.types.is_boolean(kind))

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.expressions.parser import parse
 
 from frazil.errors import SegmentMissing, SegmentsGone, StorageError, TableDamaged
 from frazil.lake.catalog.calls import calling
@@ -21,6 +20,8 @@ from frazil.lake.commit.offsets import name_of
 from frazil.log.segments.index import SegmentIndex
 from frazil.log.segments.segment import open_records
 from frazil.scan.offset_ranges import OffsetRange
+from frazil.scan.predicates.iceberg import to_iceberg
+from frazil.scan.predicates.tree import Column, Comparison
 from frazil.scan.table_files import plan_files
 from frazil.topics.read.data_file import ColumnIds, DataFile
 from frazil.topics.read.topic_handle import TablePartition, TopicHandle
@@ -63,7 +64,8 @@ def _first_since(handle: TopicHandle, partition: int, time_ms: int) -> int:
 
 def _in_table(in_table: TablePartition, partition: int, offset_range: OffsetRange, time_ms: int) -> int | None:
     table, fields = in_table.table, ColumnIds.of(in_table.table)
-    wanted = parse(f"{TIME} >= '{datetime.fromtimestamp(time_ms / 1000, UTC).isoformat()}'")
+    later = Comparison(Column(TIME), ">=", datetime.fromtimestamp(time_ms / 1000, UTC))
+    wanted = to_iceberg(later, table.schema())
     tasks = sorted(plan_files(table, {partition: offset_range}, wanted), key=fields.lowest)
     best: int | None = None
     with calling(f"Reading table {name_of(table)}"):
