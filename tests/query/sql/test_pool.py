@@ -10,6 +10,9 @@ from frazil.query.sql import pool
 from frazil.query.sql.pool import WorkerPool
 from frazil.query.sql.protocol import Question
 
+# Queries run in processes of their own.
+pytestmark = pytest.mark.server
+
 
 def test_a_process_that_nobody_uses_ends_and_the_next_query_starts_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
