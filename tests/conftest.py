@@ -55,6 +55,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 _SERVERS = {"s3_server", "nessie", "kafka", "own_kafka", "registry", "spark_keeper"}
+_KINDS = {"nessie", "s3"}
+"""Parameters of fixtures that ask for a server while the test runs."""
 _ALL_WITH_SERVERS = {"app", "cli", "doors", "faults", "fuzz", "pyspark_frazil", "servers", "web"}
 
 
@@ -64,11 +66,21 @@ def _needs_server(item: pytest.Item) -> bool:
         return True
     if item.path.relative_to(Path(__file__).parent).parts[0] in _ALL_WITH_SERVERS:
         return True
+    if _KINDS.intersection(_texts(item)) or item.get_closest_marker("xdist_group"):
+        return True
     names = vars(getattr(item, "module", None) or object)
     return any(
         value is subprocess or str(getattr(value, "__module__", "")).startswith("tests.servers")
         for value in names.values()
     )
+
+
+def _texts(item: pytest.Item) -> list[str]:
+    """Returns the parameters of a test that are texts."""
+    parameters = (
+        item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+    )
+    return [value for value in parameters if isinstance(value, str)]
 
 
 # Their ports are the same for all: only the tests that are about them open the doors, on free ones.

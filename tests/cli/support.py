@@ -1,4 +1,4 @@
-"""Runs the real `frazil` command in a process of its own."""
+"""Runs the real `frazil` command in processes of their own."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cli.forked import ForkedCommands
+
 FRAZIL = Path(sys.executable).with_name("frazil")
 TIMEOUT_SECONDS = 60
+
+_commands = ForkedCommands()
 
 NO_TELEMETRY = {f"FRAZIL__{door}__ENABLED": "false" for door in ("OTLP", "LOKI", "PROMETHEUS", "DANUBE")}
 
@@ -28,6 +32,17 @@ def environment(**settings: str) -> dict[str, str]:
 
 
 def frazil(folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command in a process that has imported it already."""
+    return frazil_given(b"", folder, *arguments, **settings)
+
+
+def frazil_given(content: bytes, folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command that may read `content` from its input."""
+    return _commands.run(arguments, folder, environment(**settings), TIMEOUT_SECONDS, content)
+
+
+def new_frazil(folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command as a user's shell does: in a new process, which takes a second of CPU time for its imports."""
     return subprocess.run(
         [FRAZIL, *arguments],
         cwd=folder,

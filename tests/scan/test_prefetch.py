@@ -37,20 +37,20 @@ class Numbers:
 
 def test_all_batches_of_all_parts_come() -> None:
     parts = [Numbers(count) for count in (0, 5, 1, 20)]
-    found = sorted(batch.column("n")[0].as_py() for batch in read_ahead(parts))
+    found = sorted(batch.column("n")[0].as_py() for batch in read_ahead([part.read for part in parts]))
     assert found == sorted([*range(5), 0, *range(20)])
 
 
 def test_an_error_is_raised_to_the_reader_and_ends_the_others() -> None:
     endless = Numbers(1_000_000_000)
     with pytest.raises(ValueError, match="broken"):
-        list(read_ahead([Numbers(3, ValueError("broken")), endless]))
+        list(read_ahead([Numbers(3, ValueError("broken")).read, endless.read]))
     assert endless.closed.wait(DEADLINE)
 
 
 def test_few_batches_are_read_ahead_and_a_reader_may_leave() -> None:
     endless = [Numbers(1_000_000_000), Numbers(1_000_000_000)]
-    reading = read_ahead(endless)
+    reading = read_ahead([each.read for each in endless])
     next(reading)
     reading.close()  # type: ignore[attr-defined]
     for each in endless:
@@ -61,7 +61,7 @@ def test_few_batches_are_read_ahead_and_a_reader_may_leave() -> None:
 def test_a_reader_that_waits_can_be_stopped() -> None:
     stopped, never = threading.Event(), threading.Event()
     found = []
-    reading = read_ahead([Numbers(1, never)], stopped)
+    reading = read_ahead([Numbers(1, never).read], stopped)
     found.append(next(reading))
     threading.Timer(0.05, stopped.set).start()
     assert list(reading) == []

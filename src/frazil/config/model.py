@@ -94,7 +94,7 @@ class Config(Section):
     danube: DanubeConfig = Field(DanubeConfig(), description="Danube's protocol.")
     buffer: BufferConfig = Field(BufferConfig(), description="The hot buffer.")
     iceberg: IcebergConfig = Field(IcebergConfig(), description="Defaults of tables.")
-    query: QueryConfig = Field(QueryConfig(), description="Queries in all languages.")
+    query: QueryConfig = Field(QueryConfig(), description="Processes for queries, and limits of a query.")
     sql: SqlConfig = Field(SqlConfig(), description="SQL queries.")
     maintenance: MaintenanceConfig = Field(MaintenanceConfig(), description="Maintenance of tables and log.")
     topics: dict[str, TopicConfig] = Field(
@@ -163,6 +163,26 @@ class Config(Section):
                 "kafka",
                 "topics",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _queries_end_before_their_files(self) -> Self:
+        """A query reads files that maintenance deletes when the grace time is over."""
+        times: dict[tuple[str, ...], float | None] = {
+            ("query", "timeout_seconds"): self.query.timeout_seconds,
+            ("sql", "timeout_seconds"): self.sql.timeout_seconds,
+        }
+        times |= {
+            ("query", "tenants", name, "timeout_seconds"): limits.timeout_seconds
+            for name, limits in self.query.tenants.items()
+        }
+        for key, seconds in times.items():
+            if seconds is not None and seconds >= self.log.trim_grace_seconds:
+                raise setting_problem(
+                    f"{seconds:g} is not less than log.trim_grace_seconds ({self.log.trim_grace_seconds:g}), after "
+                    f"which files may be deleted that the query still reads",
+                    *key,
+                )
         return self
 
     @model_validator(mode="after")

@@ -113,13 +113,15 @@ class Watermark:
     _SIZE = mmap.PAGESIZE
 
     def __init__(self, directory: Path, *, writable: bool) -> None:
-        path = directory / "watermark"
+        path = self._path = directory / "watermark"
         flags = os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY
         fd = os.open(path, flags, 0o600)
         try:
             if writable and os.fstat(fd).st_size < self._SIZE:
                 os.pwrite(fd, bytes(self._SIZE), 0)
-            if os.fstat(fd).st_size < self._SIZE:
+            status = os.fstat(fd)
+            self._file = (status.st_dev, status.st_ino)
+            if status.st_size < self._SIZE:
                 raise FileNotFoundError(errno.ENOENT, "still being made", str(path))
             access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
             self._map = mmap.mmap(fd, self._SIZE, access=access)
@@ -135,6 +137,14 @@ class Watermark:
     @offset.setter
     def offset(self, value: int) -> None:
         self._number[0] = value
+
+    def is_current(self) -> bool:
+        """Tell whether the mapped file is still the one of this name. Files that exist have different numbers."""
+        try:
+            status = os.stat(self._path)
+        except FileNotFoundError:
+            return False
+        return (status.st_dev, status.st_ino) == self._file
 
     def close(self) -> None:
         self._number.release()

@@ -68,10 +68,17 @@ class Cache(Protocol):
 class QueryContext(Protocol):
     """Is what a query may use, and what bounds it."""
 
-    config: Config
-    scanner: Scanner
-    cache: Cache
-    statistics: QueryStatistics
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def scanner(self) -> Scanner: ...
+
+    @property
+    def cache(self) -> Cache: ...
+
+    @property
+    def statistics(self) -> QueryStatistics: ...
 
     def check(self) -> None:
         """Raises an error if the client has gone, or the query has taken more time or memory than it may.

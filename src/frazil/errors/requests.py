@@ -113,6 +113,13 @@ class QueriesBusy(FrazilError):
     retryable = True
 
 
+class QueryProcessDied(FrazilError):
+    """Raised when the process that was to answer a query ended, or did not start. The next query has another one."""
+
+    public = True
+    retryable = True
+
+
 class TooMuch(FrazilError):
     """Raised when more comes than can be taken now; `seconds` later it may be tried again."""
 

@@ -17,6 +17,7 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.io import FileIO
 from pyiceberg.io import pyarrow as reading
 from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
@@ -121,6 +122,10 @@ def delete_old_metadata(catalog: Catalog, before: Table, after: Table) -> None:
         catalog._delete_old_metadata(before.io, before.metadata, after.metadata)
 
 
+_MICROSECONDS = 2
+"""Timestamps have microseconds up to this version of the table format."""
+
+
 # --- reading data files ------------------------------------------------------------------------------------------
 
 
@@ -136,6 +141,21 @@ def scan_file(scan: reading.ArrowScan, io: FileIO, task: FileScanTask) -> Iterat
     """
     deletes = reading._read_all_delete_files(io, [task])
     return scan._record_batches_from_scan_tasks_and_deletes([task], deletes)
+
+
+def schema_of_file(found: pa.Schema, metadata: TableMetadata) -> Schema:
+    """Returns the schema of a data file as Iceberg has it, by the ids in the file or else by the table's mapping."""
+    version = metadata.format_version
+    return reading.pyarrow_to_schema(
+        found, metadata.name_mapping(), downcast_ns_timestamp_to_us=version <= _MICROSECONDS, format_version=version
+    )
+
+
+def project_batch(batch: pa.RecordBatch, wanted: Schema, found: Schema) -> pa.RecordBatch:
+    """Returns rows of a file of schema `found` with the columns `wanted`, which are the same by their ids."""
+    return reading._to_requested_schema(
+        wanted, found, batch, downcast_ns_timestamp_to_us=True, allow_timestamp_tz_mismatch=True
+    )
 
 
 FileFormatMaker = Callable[..., Any]

@@ -75,6 +75,14 @@ class PartitionBounds(NamedTuple):
     epochs: Epochs | None
 
 
+class TailLook(NamedTuple):
+    """What a tail showed at one moment."""
+
+    view: TailView | None = None
+    promised: int = 0
+    damage: WalDamaged | FrazilIoError | None = None
+
+
 class _ReadPlan(NamedTuple):
     segments: list[Segment]
     border: int
@@ -191,30 +199,9 @@ class PartitionReader:
         A damaged tail is an error, unless only sealed records are asked for, up to an `end`.
         """
         source = self._tail()
-        view: TailView | None = None
-        damage: WalDamaged | FrazilIoError | None = None
-        promised = 0
-        try:
-            promised = source.promised() if source else 0
-            view = source.view(start) if source else None
-        except (WalDamaged, FrazilIoError) as error:
-            damage = error
+        look = TailLook() if source is None else look_at(source.promised, lambda: source.view(start))
         self._index.refresh()
-        sealed_end = self._index.sealed_end()
-        if damage is None and view is None and promised > sealed_end:
-            damage = WalDamaged(
-                f"records up to offset {promised} were acknowledged, but there are no WAL files, and the store has "
-                f"records up to {sealed_end} only. `frazil log repair` goes on without them."
-            )
-        if damage is not None:
-            if end is not None and end <= sealed_end:
-                return None, sealed_end
-            raise PartitionDamaged(self._where, str(damage)) from damage
-        newest = self._index.newest()
-        if view and newest and newest.writer not in view.writers and newest.end > view.start:
-            # Somebody else went on with this partition: what this tail holds is not part of the log.
-            view = None
-        return view, sealed_end
+        return join_tail(look, self._index, self._where, end), self._index.sealed_end()
 
     def _epochs(self, view: TailView | None) -> Epochs | None:
         newest = self._index.newest()
@@ -267,3 +254,36 @@ class PartitionReader:
             if self._index.low > segment.first:
                 raise self._index.gone(segment.first) from None
             raise
+
+
+def look_at(promised: Callable[[], int], view: Callable[[], TailView | None]) -> TailLook:
+    """Look at a tail before the segments are listed: what leaves the tail meanwhile is in the segments."""
+    known = 0
+    try:
+        known = promised()
+        return TailLook(view(), known)
+    except (WalDamaged, FrazilIoError) as error:
+        return TailLook(None, known, error)
+
+
+def join_tail(look: TailLook, index: SegmentIndex, where: str, end: int | None = None) -> TailView | None:
+    """Return the tail as far as it goes on behind the segments, which were listed after the look at it.
+
+    A damaged tail is an error, unless only sealed records are asked for, up to an `end`.
+    """
+    sealed_end = index.sealed_end()
+    view, damage = look.view, look.damage
+    if damage is None and view is None and look.promised > sealed_end:
+        damage = WalDamaged(
+            f"records up to offset {look.promised} were acknowledged, but there are no WAL files, and the store has "
+            f"records up to {sealed_end} only. `frazil log repair` goes on without them."
+        )
+    if damage is not None:
+        if end is not None and end <= sealed_end:
+            return None
+        raise PartitionDamaged(where, str(damage)) from damage
+    newest = index.newest()
+    if view and newest and newest.writer not in view.writers and newest.end > view.start:
+        # Somebody else went on with this partition: what this tail holds is not part of the log.
+        return None
+    return view

@@ -48,10 +48,11 @@ class _File:
         """The offset up to which the file was read."""
         return self.entries[-1].end if self.entries else self.header.first_offset if self.header else 0
 
-    def rows_from(self, start: int) -> list[Entry]:
-        """Return the entries that hold records from `start` on, decoded."""
+    def entries_from(self, start: int, *, decoded: bool) -> list[Entry]:
+        """Return the entries that hold records from `start` on."""
         first = _first_at(self.entries, start)
-        self.entries[first:] = with_rows(self.entries[first:])
+        if decoded:
+            self.entries[first:] = with_rows(self.entries[first:])
         return self.entries[first:]
 
 
@@ -79,7 +80,11 @@ class WalTail:
     def promised(self) -> int:
         return self.end()
 
-    def view(self, start: int = 0) -> TailView | None:
+    def is_current(self) -> bool:
+        """Tell whether the folder is still the one that was opened, and not another of the same name."""
+        return self._watermark is None or self._watermark.is_current()
+
+    def view(self, start: int = 0, *, decoded: bool = True) -> TailView | None:
         """Return the tail up to the current watermark; None when there are no WAL files. Raises on damage."""
         end = self.end()
         with explained("Reading the WAL in", self._directory):
@@ -93,7 +98,7 @@ class WalTail:
         if not headers:
             return None
         oldest, newest = headers[0], headers[-1]
-        entries = [entry for file in files for entry in file.rows_from(start)]
+        entries = [entry for file in files for entry in file.entries_from(start, decoded=decoded)]
         return TailView(
             oldest.first_offset, last, entries, newest.epochs, frozenset((newest.writer, *newest.former_writers))
         )

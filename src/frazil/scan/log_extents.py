@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from frazil.log import layout
 from frazil.log.epochs import Epochs
-from frazil.log.reader import PartitionReader
+from frazil.log.reader import PartitionReader, TailLook, join_tail, look_at
 from frazil.log.segments.index import SegmentIndex
 from frazil.log.segments.segment import Segment
 from frazil.log.tail import TailView
@@ -41,6 +42,11 @@ class LogExtent:
     segments: tuple[SealedSegment, ...] = ()
     tail: tuple[Entry, ...] | None = None
     """These are unsealed records in memory. It is None where the tail is in a WAL, or cannot be read."""
+    wal: tuple[Entry, ...] = ()
+    """These are unsealed records in a WAL on this machine, not decoded yet."""
+    tail_epochs: Epochs | None = None
+    has_tail: bool = False
+    """Whether the tail can be read here, so that no record is missing that was acknowledged."""
 
     @property
     def epoch(self) -> str:
@@ -60,7 +66,10 @@ Tails = Callable[[str], Mapping[int, TailView]]
 
 
 class LogExtents:
-    """Reads the extents of one topic's log. Belongs to one thread."""
+    """Reads the extents of one topic's log. Belongs to one thread.
+
+    It remembers footers of segments and the WAL files that it has read, so that a later call reads only what is new.
+    """
 
     def __init__(self, store: ObjectStore, topic: str, data_dir: Path, tails: Tails | None = None) -> None:
         self._store = store
@@ -68,47 +77,66 @@ class LogExtents:
         self._data_dir = data_dir
         self._tails = tails
         self._indexes: dict[int, SegmentIndex] = {}
+        self._wals: dict[int, WalTail] = {}
 
-    def current(self, *, tail: bool) -> dict[int, LogExtent]:
-        """Returns the extents of all partitions. With `tail` they include unsealed records."""
+    def current(self, *, tail: bool, listed: Callable[[], None] = lambda: None) -> dict[int, LogExtent]:
+        """Returns the extents of all partitions. With `tail` they include unsealed records.
+
+        `listed` is called when the tails were looked at, before anything in the store is listed.
+        """
         # The tails come first: records that are sealed meanwhile are then found in the segments.
         views = self._tails(self._topic) if tail and self._tails is not None else {}
-        partitions = views.keys() | set(list_partitions(self._store, self._topic))
-        if tail:
-            partitions |= self._local()
-        return {each: self._extent(each, tail, views.get(each)) for each in sorted(partitions)}
+        local = self._local() - views.keys() if tail else set()
+        self._wals = {partition: wal for partition, wal in self._wals.items() if partition in local}
+        looks = {partition: self._look(partition) for partition in local}
+        listed()
+        partitions = views.keys() | looks.keys() | set(list_partitions(self._store, self._topic))
+        return {each: self._extent(each, looks.get(each), views.get(each)) for each in sorted(partitions)}
 
     def oldest_ms(self, partition: int, segment: SealedSegment) -> int:
         """Returns when the first record of a segment was appended."""
         return self._indexes[partition].footer(segment.first).oldest_ms
 
-    def _extent(self, partition: int, tail: bool, view: TailView | None) -> LogExtent:
-        start = end = 0
-        if tail and view is None:
-            reader = tail_reader(self._store, self._topic, partition, self._data_dir)
-            if reader is not None:
-                start, _, end, _ = reader.bounds()
+    def forget(self) -> None:
+        """Forgets everything, because the log was replaced by another."""
+        self._indexes.clear()
+        self._wals.clear()
+
+    def _look(self, partition: int) -> TailLook:
+        wal = self._wals.get(partition)
+        if wal is None or not wal.is_current():
+            wal = self._wals[partition] = WalTail(layout.wal_directory(self._data_dir, self._topic, partition))
+        return look_at(wal.promised, partial(wal.view, decoded=False))
+
+    def _extent(self, partition: int, look: TailLook | None, view: TailView | None) -> LogExtent:
         index = self._indexes.setdefault(partition, SegmentIndex(self._store, self._topic, partition))
         index.refresh()
         firsts, newest, sealed_end = index.firsts, index.newest(), index.sealed_end()
+        wal = None
+        if view is None and look is not None:
+            wal = join_tail(look, index, f"{self._topic}/{partition}")
         entries = _unsealed(view, newest, sealed_end) if view is not None else None
-        if entries:
-            end = entries[-1].end
+        unsealed = tuple(entry for entry in wal.entries if entry.end > sealed_end) if wal is not None else ()
+        last = (entries or unsealed)[-1].end if entries or unsealed else sealed_end
         return LogExtent(
-            start=firsts[0] if firsts else max(start, index.low),
+            start=firsts[0] if firsts else max(wal.start if wal is not None else 0, index.low),
             sealed_end=sealed_end,
-            end=max(sealed_end, end),
+            end=max(sealed_end, last, wal.end if wal is not None else 0),
             epochs=newest.epochs if newest else None,
             segments=tuple(
                 SealedSegment(first, last, index.size(first)) for first, last in pairwise([*firsts, sealed_end])
             ),
             tail=entries,
+            wal=unsealed,
+            tail_epochs=wal.epochs if wal is not None else view.epochs if view is not None else None,
+            has_tail=view is not None or look is not None,
         )
 
     def _local(self) -> set[int]:
         folder = layout.wal_root(self._data_dir) / self._topic
-        found = (layout.parse_partition(child.name) for child in folder.iterdir()) if folder.is_dir() else ()
-        return {partition for partition in found if partition is not None}
+        children = list(folder.iterdir()) if folder.is_dir() else []
+        found = {layout.parse_partition(child.name): child for child in children}
+        return {partition for partition, child in found.items() if partition is not None and is_wal(child)}
 
 
 def _unsealed(view: TailView, newest: Segment | None, sealed_end: int) -> tuple[Entry, ...]:

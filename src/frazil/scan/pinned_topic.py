@@ -94,7 +94,7 @@ class PinnedTopic:
             columns=lambda _: [*wanted, *extra],
             where=iceberg_filter(keep, self.iceberg_schema),
         )
-        for batch in read_ahead(plan.tasks, stopped):
+        for batch in read_ahead([task.read for task in plan.tasks], stopped):
             rows = batch if keep is None else batch.filter(keep)
             if len(rows):
                 yield rows.select(wanted) if extra else rows

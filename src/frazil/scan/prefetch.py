@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from typing import TypeAlias
 
 import pyarrow as pa
-
-from frazil.scan.scan_tasks import ScanTask
 
 THREADS = 2
 """Arrow uses more cores by itself. A second thread hides the time that the first waits for the store."""
@@ -17,19 +16,23 @@ _READY_BATCHES = 4
 """The threads keep this many batches ready before they are asked for."""
 _POLL_SECONDS = 0.1
 
+ReadTask: TypeAlias = "Callable[[], Iterator[pa.RecordBatch]]"
 _Item: TypeAlias = "pa.RecordBatch | BaseException | None"
 """A thread puts None when it has nothing more to read."""
 
 
-def read_ahead(tasks: Sequence[ScanTask], stopped: threading.Event | None = None) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of all tasks as they become ready.
+def read_ahead(
+    tasks: Iterable[ReadTask], stopped: threading.Event | None = None, threads: int = THREADS
+) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of all tasks as they become ready. The next task is asked for when a thread has time for it.
 
     Closing the iterator stops the threads. `stopped` ends it from another thread, even while it waits.
     """
-    threads = min(THREADS, len(tasks))
-    if threads == 0:
-        return
-    ahead = _Prefetcher(tasks, stopped or threading.Event())
+    stop = stopped or threading.Event()
+    rest = iter(tasks)
+    first = list(islice(rest, 2))
+    threads = min(threads, len(first))
+    ahead = _Prefetcher(chain(first, rest), stop)
     for number in range(threads):
         threading.Thread(target=ahead.read, name=f"frazil-read-{number}", daemon=True).start()
     try:
@@ -50,7 +53,7 @@ def read_ahead(tasks: Sequence[ScanTask], stopped: threading.Event | None = None
 
 
 class _Prefetcher:
-    def __init__(self, tasks: Sequence[ScanTask], stopped: threading.Event) -> None:
+    def __init__(self, tasks: Iterable[ReadTask], stopped: threading.Event) -> None:
         self.ready: queue.Queue[_Item] = queue.Queue(_READY_BATCHES)
         self.stopped = stopped
         self.finished = threading.Event()
@@ -60,7 +63,7 @@ class _Prefetcher:
     def read(self) -> None:
         try:
             while (task := self._next()) is not None:
-                for batch in task.read():
+                for batch in task():
                     if not self._put(batch):
                         return
         except BaseException as error:  # noqa: BLE001 - it is raised where the rows are wanted
@@ -68,7 +71,7 @@ class _Prefetcher:
         else:
             self._put(None)
 
-    def _next(self) -> ScanTask | None:
+    def _next(self) -> ReadTask | None:
         with self._lock:
             return next(self._tasks, None)
 

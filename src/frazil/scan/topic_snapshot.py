@@ -22,7 +22,8 @@ from frazil.errors import SegmentsGone, TableNotFound, TopicNotFound
 from frazil.formats.decoding import Decoder
 from frazil.formats.topic_decoder import open_decoder
 from frazil.lake.catalog.lake import Lake, dotted
-from frazil.lake.commit.offsets import TableState, check_not_rolled_back
+from frazil.lake.commit.complete_offsets import COMPLETE_FROM
+from frazil.lake.commit.offsets import EPOCH, OFFSET, TableState, check_not_rolled_back
 from frazil.lake.evolution import evolved_schema, plan_following
 from frazil.lake.schema.table_schema import base_table_schema
 from frazil.lake.schema.widening import widest
@@ -35,7 +36,10 @@ from frazil.scan.decode import DecodingRules
 from frazil.scan.log_extents import EMPTY_EXTENT, LogExtent, LogExtents, Tails
 from frazil.scan.log_location import LogLocation
 from frazil.scan.offset_ranges import OffsetRange
+from frazil.scan.planning.remembered_table import RememberedTable
+from frazil.scan.planning.topic_listing import LogReplaced, TopicListing
 from frazil.scan.scan_tasks import Projection
+from frazil.store import open_store
 
 Read = Literal["both", "table", "log"]
 """Rows are read from both, from the table or from the log."""
@@ -82,9 +86,22 @@ class TopicSnapshots:
         self._read = read
         self._lake = lake
         self._identifier = base_identifier(config, location.topic)
-        self._store = location.open()
-        self._extents = LogExtents(self._store, location.topic, location.data_dir, tails)
-        self._schemas = TopicSchemas(self._store, location.topic)
+        store = open_store(location.store, location.data_dir, read_only=True)
+        self._store = TopicListing(store, location.topic)
+        self._tails = tails
+        self.remembered = RememberedTable(
+            self._checked_table,
+            lambda: lake.metadata_location(self._identifier),
+            config.lake.read_age_seconds,
+        )
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forgets what was read of the log, because it was replaced by another."""
+        self._extents = LogExtents(self._store, self._topic, self._location.data_dir, self._tails)
+        self._schemas = TopicSchemas(self._store, self._topic)
+        self._known: tuple[tuple[object, ...], DecodingRules] | None = None
+        self._decoder: tuple[pa.Schema, Decoder | None] | None = None
 
     def take(self, *, tail: bool) -> TopicSnapshot:
         """Takes a snapshot. With `tail` it includes unsealed records where they can be read.
@@ -92,7 +109,11 @@ class TopicSnapshots:
         Raises `TopicNotFound` when there is no such topic.
         """
         for _ in range(_TRIES):
-            table, state, extents = self._agreeing(tail)
+            try:
+                table, state, extents = self._agreeing(tail)
+            except LogReplaced:
+                self._forget()
+                table, state, extents = self._agreeing(tail)
             if state is not None and self._read == "both":
                 check_against_log(state, extents)
             try:
@@ -116,7 +137,7 @@ class TopicSnapshots:
             gaps = _gaps(offsets, extents) if self._read == "both" else {}
             if not gaps:
                 return table, state, extents
-            again = self.table()
+            again = self.table(newest=True)
             named = offsets.keys() | (TableState.of(again).offsets if again is not None else {}).keys()
             if named.isdisjoint(gaps):
                 return table, state, extents
@@ -136,13 +157,17 @@ class TopicSnapshots:
         )
 
     def extents(self, *, tail: bool) -> dict[int, LogExtent]:
-        return {} if self._read == "table" else self._extents.current(tail=tail)
+        return {} if self._read == "table" else self._extents.current(tail=tail, listed=self._store.refresh)
 
-    def table(self) -> Table | None:
-        """Returns the base table, or None when it does not exist yet or is not to be read."""
-        if self._read == "log":
-            return None
-        check = check_table(self._lake, self._store, self._topic, self._identifier)
+    def table(self, *, newest: bool = False) -> Table | None:
+        """Returns the base table, or None when it does not exist yet or is not to be read.
+
+        `newest` does not accept an older answer of the catalog.
+        """
+        return None if self._read == "log" else self.remembered.table(newest=newest)
+
+    def _checked_table(self) -> Table | None:
+        check = check_table(self._lake, self._store.store, self._topic, self._identifier)
         if check.status is TableStatus.NEVER_CREATED:
             if self._read == "table":
                 raise TableNotFound(f"Topic {self._topic!r} has no table {dotted(self._identifier)} yet.")
@@ -157,16 +182,24 @@ class TopicSnapshots:
     def _rules(
         self, records: pa.Schema, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, LogExtent]
     ) -> DecodingRules:
+        """Returns the same object as before, unless the columns have changed."""
         # The table gets new columns before the rows that have them, but the log may have such rows already.
-        decoder = open_decoder(self._config, self._topic, records)
+        if self._decoder is None or self._decoder[0] is not records:
+            self._decoder = (records, open_decoder(self._config, self._topic, records))
+        decoder = self._decoder[1]
+        columns = tuple(self._hot_columns(decoder, table, offsets, extents)) if decoder is not None else (records,)
+        key = (_shape(table), decoder, columns)
+        if self._known is not None and self._known[0] == key:
+            return self._known[1]
         if decoder is None:
             follows = plan_following(table, records).schema if table else base_table_schema(records)
         else:
-            columns = self._hot_columns(decoder, table, offsets, extents)
             follows = evolved_schema(table.metadata, *columns) if table else base_table_schema(widest(columns))
-        return (
+        rules = (
             DecodingRules.of(table.metadata, decoder, follows) if table else DecodingRules(follows, decoder=decoder)
         )
+        self._known = (key, rules)
+        return rules
 
     def _hot_columns(
         self, decoder: Decoder, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, LogExtent]
@@ -184,6 +217,19 @@ class TopicSnapshots:
             elif extent.end > extent.sealed_end:
                 found += survey.of_wal(partition, OffsetRange(extent.sealed_end, extent.end), known)
         return list(dict.fromkeys(found))
+
+
+def _shape(table: Table | None) -> tuple[object, ...] | None:
+    """Returns what decoding depends on of a table: its columns, and properties that Frazil keeps about them."""
+    if table is None:
+        return None
+    metadata = table.metadata
+    own = tuple((key, value) for key, value in sorted(metadata.properties.items()) if not _is_progress(key))
+    return (metadata.table_uuid, metadata.current_schema_id, metadata.last_column_id, own)
+
+
+def _is_progress(key: str) -> bool:
+    return key.startswith((OFFSET, EPOCH, COMPLETE_FROM))
 
 
 def _gaps(offsets: Mapping[int, int], extents: Mapping[int, LogExtent]) -> dict[int, str]:

@@ -29,18 +29,23 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 class LocalStore:
     """A new object is written and synced under `.staging`, then linked to its name, which only one can do."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, read_only: bool = False) -> None:
+        """With `read_only` nothing is written, and listings sync no folders: what they show may vanish with a power
+        loss."""
         self._root = root
+        self._read_only = read_only
         self._staging = root / STAGING
         self._synced: set[Path] = set()
-        with self._errors("open", STAGING):
-            self._remove_stale()
+        if not read_only:
+            with self._errors("open", STAGING):
+                self._remove_stale()
 
     @property
     def url(self) -> str:
         return str(self._root)
 
     def put_new(self, key: str, data: bytes | memoryview | pa.Buffer) -> None:
+        self._check_writable("put", key)
         target = self._path(key)
         staged = self._staging / uuid.uuid4().hex
         with self._errors("put", key):
@@ -82,8 +87,13 @@ class LocalStore:
 
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
+            self._check_writable("delete", key)
             with self._errors("delete", key):
                 self._path(key).unlink(missing_ok=True)
+
+    def _check_writable(self, operation: str, key: str) -> None:
+        if self._read_only:
+            raise StorageError(f"{operation} {key!r} in {self.url}: the store was opened to be read only.")
 
     def _path(self, key: str) -> Path:
         if check_key(key).split("/", 1)[0] == STAGING:
@@ -132,13 +142,14 @@ class LocalStore:
     def _entries(self, base: str) -> Sequence[tuple[str, os.DirEntry[str]]]:
         """Return what is in a folder, sorted as keys are. Names of folders end with a slash.
 
-        The folder is synced before: as on S3, an object that a listing shows cannot vanish.
+        The folder is synced before, unless all is only read: as on S3, an object that a listing shows cannot vanish.
         """
         folder = self._root / base
         try:
             with os.scandir(folder) as entries:
                 named = [(f"{entry.name}/" if entry.is_dir() else entry.name, entry) for entry in entries]
-            sync_folder(folder)
+            if not self._read_only:
+                sync_folder(folder)
         except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted((pair for pair in named if base or pair[0] != f"{STAGING}/"), key=lambda pair: pair[0])

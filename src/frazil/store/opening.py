@@ -41,24 +41,25 @@ _CREDENTIALS = {
 _ENDPOINT_OPTIONS = ("endpoint", "base_url", "aws_endpoint_url_s3")
 
 
-def open_store(config: StoreConfig, data_dir: Path) -> ObjectStore:
+def open_store(config: StoreConfig, data_dir: Path, *, read_only: bool = False) -> ObjectStore:
+    """`read_only` opens a folder so that reading it costs no syncs."""
     url = config.url
     if url is None:
-        return _open_folder(data_dir / "store", config)
+        return _open_folder(data_dir / "store", config, read_only)
     if "://" not in url:
-        return _open_folder(Path(url), config)
+        return _open_folder(Path(url), config, read_only)
     scheme = urlsplit(url).scheme
     if scheme == "file":
-        return _open_folder(_folder_of(url), config)
+        return _open_folder(_folder_of(url), config, read_only)
     if scheme in _STORES:
         return _open_bucket(scheme, url, config)
     raise ConfigError(f"store.url: {scheme}:// is not known; use s3://, gs://, az://, file:// or a folder.")
 
 
-def _open_folder(folder: Path, config: StoreConfig) -> LocalStore:
+def _open_folder(folder: Path, config: StoreConfig, read_only: bool) -> LocalStore:
     if config.options:
         raise ConfigError(f"store.options.{next(iter(config.options))}: a folder has no options.")
-    return LocalStore(folder.absolute())
+    return LocalStore(folder.absolute(), read_only=read_only)
 
 
 def _folder_of(url: str) -> Path:

@@ -52,8 +52,12 @@ def problem(status: int, reason: object, **more: object) -> Response:
 
 
 def wants_arrow(request: Request) -> bool:
-    accepted = (each.partition(";")[0].strip().lower() for each in request.headers.get("accept", "").split(","))
-    return ARROW_STREAM in accepted
+    return accepts_arrow(request.headers.get("accept", ""))
+
+
+def accepts_arrow(accept: str) -> bool:
+    """Returns whether the header `Accept` names Arrow streams."""
+    return ARROW_STREAM in (each.partition(";")[0].strip().lower() for each in accept.split(","))
 
 
 def _arrow(rows: pa.Table, headers: Mapping[str, str] | None) -> Response:

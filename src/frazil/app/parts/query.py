@@ -10,12 +10,13 @@ from prometheus_client import CollectorRegistry
 
 from frazil.app.parts.log import LogPart
 from frazil.config.model import Config
+from frazil.engine.room import QueryRoom
+from frazil.engine.tail_transfer import Views
 from frazil.errors import FrazilError
 from frazil.log.tail import TailView
 from frazil.ops.health import HEALTHY, Health
 from frazil.query.sql.api import SqlApi
-from frazil.query.sql.pool import WorkerPool
-from frazil.query.sql.tail_transfer import Views
+from frazil.query.sql.limits import ANSWER, WARM, solo
 from frazil.web.ports.contributions import Endpoint
 
 logger = logging.getLogger(__name__)
@@ -28,8 +29,8 @@ class QueryPart:
 
     def __init__(self, config: Config, metrics: CollectorRegistry, log_part: LogPart | None = None) -> None:
         self._log_part = log_part
-        self._pool = WorkerPool(config, self._tails)
-        self._api = SqlApi(self._pool, metrics)
+        self._room = QueryRoom(config, self._tails, metrics, solo={ANSWER: solo(config)}, warm=[WARM])
+        self._api = SqlApi(self._room, metrics)
         self._warming: asyncio.Task[None] | None = None
 
     @property
@@ -44,14 +45,14 @@ class QueryPart:
         if self._warming is not None:
             self._warming.cancel()
             await asyncio.gather(self._warming, return_exceptions=True)
-        await self._pool.close()
+        await self._room.close()
 
     def health(self) -> Health:
         return HEALTHY
 
     async def _warm(self) -> None:
         try:
-            await self._pool.warm()
+            await self._room.warm()
         except FrazilError as error:
             # A query that comes now fails with the reason; the next one tries again.
             logger.warning("no process for queries could be started", extra={"reason": str(error)})

@@ -29,6 +29,11 @@ class LakeConfig(Section):
         "frazil", description="Namespace of tables whose topic does not name one."
     )
     timeout_seconds: Seconds = Field(30.0, description="Longest time of one request to the catalog.")
+    read_age_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        0.0,
+        description="Queries may use what the catalog said of a table so long ago. Rows that were moved meanwhile "
+        "are read from the log. An SQLite catalog is always asked.",
+    )
 
 
 Compression = Literal["zstd", "snappy", "lz4", "gzip", "none"]

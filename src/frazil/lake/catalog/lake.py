@@ -19,6 +19,7 @@ from frazil.errors import CatalogConnection, CatalogRefused, ConfigError, Iceber
 from frazil.lake.catalog.calls import calling, redacted
 from frazil.lake.catalog.properties import resolve_properties, sql_url
 from frazil.lake.catalog.rest import PatientRestCatalog
+from frazil.lake.catalog.table_pointer import NoPointers, SqlitePointers, TablePointers
 
 __all__ = ["Identifier", "Lake", "calling", "dotted"]
 
@@ -42,6 +43,7 @@ class Lake:
         self.properties: Mapping[str, Any] = resolved
         self._catalog: Catalog | None = None
         self._namespaces: set[Identifier] = set()
+        self._pointers: TablePointers = self._table_pointers()
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -78,6 +80,13 @@ class Lake:
         with calling(f"Loading table {dotted(identifier)} from the {self.where}"):
             return catalog.load_table(identifier)
 
+    def metadata_location(self, identifier: Identifier) -> str | None:
+        """Return the current metadata file of a table: another one than before means that the table has changed.
+
+        It takes microseconds. It is None where there is no such table, or where only loading the table can tell.
+        """
+        return self._pointers.location(identifier)
+
     def ensure_namespace(self, namespace: Identifier) -> None:
         """Make the namespace, and those above it, unless they exist."""
         if namespace in self._namespaces:
@@ -94,10 +103,18 @@ class Lake:
         self._namespaces.add(namespace)
 
     def close(self) -> None:
+        self._pointers.close()
         with self._lock:
             if self._catalog is not None:
                 self._catalog.close()
                 self._catalog = None
+
+    def _table_pointers(self) -> TablePointers:
+        if self.properties["type"] == "sql":
+            url = sql_url(self.properties)
+            if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
+                return SqlitePointers(url.database, self.name, self.config.lake.timeout_seconds)
+        return NoPointers()
 
     def _open(self) -> Catalog:
         properties = dict(self.properties)

@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import time
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.requests import Request
 from starlette.responses import Response
 
+from frazil.engine.interface import QueryRequest
+from frazil.engine.room import QueryRoom
 from frazil.errors import BodyTooLarge, FrazilError, RequestError
-from frazil.query.sql.parse import MAX_BYTES
-from frazil.query.sql.pool import WorkerPool
-from frazil.query.sql.protocol import Question
+from frazil.query.sql.limits import ANSWER, MAX_BYTES
 from frazil.scan.tenants import HEADER, tenant_name
-from frazil.web.answers import ARROW_STREAM, refused, wants_arrow
+from frazil.web.answers import refused
 from frazil.web.asgi import AsgiBody
 from frazil.web.bodies import read_body
 from frazil.web.ports.contributions import Endpoint
+from frazil.web.streaming import Client, StreamedAnswer
 
+_PORT = "operations"
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
 class SqlMetrics:
-    def __init__(self, registry: CollectorRegistry, pool: WorkerPool) -> None:
+    def __init__(self, registry: CollectorRegistry) -> None:
         self.queries = Counter(
             "frazil_sql_queries", "SQL queries by status of the answer.", ["status"], registry=registry
         )
         self.seconds = Histogram("frazil_sql_seconds", "Time that answers took.", buckets=_BUCKETS, registry=registry)
-        running = Gauge("frazil_sql_running", "SQL queries that run now.", registry=registry)
-        running.set_function(lambda: pool.running)
-        waiting = Gauge("frazil_sql_waiting", "SQL queries that wait for their turn.", registry=registry)
-        waiting.set_function(lambda: pool.waiting)
 
 
 class SqlApi:
-    def __init__(self, pool: WorkerPool, metrics: CollectorRegistry) -> None:
-        self._pool = pool
-        self._metrics = SqlMetrics(metrics, pool)
+    def __init__(self, room: QueryRoom, metrics: CollectorRegistry) -> None:
+        self._room = room
+        self._metrics = SqlMetrics(metrics)
 
     @property
     def endpoints(self) -> list[Endpoint]:
@@ -50,17 +48,27 @@ class SqlApi:
         return response
 
     async def _answer(self, request: Request) -> Response:
-        arrow = wants_arrow(request)
+        client: Client | None = None
         try:
             tenant = tenant_name(request.headers.getlist(HEADER))
             text = await _body(request)
-            body = await self._pool.ask(Question(text, tenant, arrow))
-        except FrazilError as error:
-            return refused(error)
-        return Response(body, media_type=ARROW_STREAM if arrow else "application/json")
+            client = Client(request.receive)
+            reply = await client.unless_gone(self._room.ask(ANSWER, _query(request, text, tenant)))
+        except BaseException as error:
+            if client is not None:
+                client.close()
+            if isinstance(error, FrazilError):
+                return refused(error)
+            raise
+        return StreamedAnswer(reply, client, request.headers.get("accept-encoding", ""))
 
 
-async def _body(request: Request) -> str:
+def _query(request: Request, text: bytes, tenant: str) -> QueryRequest:
+    headers = {"accept": request.headers.get("accept", "")}
+    return QueryRequest("POST", "/sql", {}, request.url.query, headers, text, (tenant,), _PORT)
+
+
+async def _body(request: Request) -> bytes:
     size = 0
 
     def count(part: bytes) -> None:
@@ -71,6 +79,7 @@ async def _body(request: Request) -> str:
 
     data = await read_body(AsgiBody(request.scope, request.receive), count)
     try:
-        return data.decode()
+        data.decode()
     except UnicodeDecodeError as error:
         raise RequestError(f"The query is not UTF-8: byte {error.start} of the body is wrong.") from error
+    return bytes(data)

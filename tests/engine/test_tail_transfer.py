@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
-from multiprocessing.reduction import ForkingPickler
+import asyncio
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from frazil.engine.messages import MessageReader, unpacked
+from frazil.engine.tail_transfer import Views, ask_for_views, pack_views, send_views
 from frazil.log.wal.entries import Entry
-from frazil.query.sql.tail_transfer import Views, receive_views, send_views
 from tests.query.support import World, rows
 
 
@@ -32,13 +31,27 @@ def entries(views: Views) -> list[Entry]:
     return [entry for tails in views.values() for view in tails.values() for entry in view.entries]
 
 
+def transferred(views: Views, ask: Callable[[socket.socket], Views]) -> tuple[tuple[str, ...], Views]:
+    """Returns the topics that were asked for, and what arrived."""
+
+    async def exchange() -> tuple[tuple[str, ...], Views]:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            reader, writer = await asyncio.open_unix_connection(sock=ours)
+            arriving = asyncio.create_task(asyncio.to_thread(ask, theirs))
+            _, topics = await MessageReader(reader).receive()
+            await send_views(writer, pack_views(views))
+            arrived = await arriving
+            writer.close()
+            await writer.wait_closed()
+            return unpacked(topics), arrived
+
+    return asyncio.run(asyncio.wait_for(exchange(), 60))
+
+
 def test_what_arrives_is_what_was_sent(views: Views) -> None:
-    ours, theirs = Pipe()
-    with ours, theirs:
-        sending = threading.Thread(target=send_views, args=(ours, views))
-        sending.start()
-        arrived = receive_views(theirs)
-        sending.join()
+    topics, arrived = transferred(views, lambda connection: ask_for_views(connection, ["b", "a", "b"]))
+    assert topics == ("a", "b")
     assert {topic: set(tails) for topic, tails in arrived.items()} == {"a": {0, 1}, "b": {0}}
     for sent, got in zip(entries(views), entries(arrived), strict=True):
         assert got._replace(payload=sent.payload) == sent
@@ -47,17 +60,4 @@ def test_what_arrives_is_what_was_sent(views: Views) -> None:
 
 def test_records_are_not_pickled(views: Views) -> None:
     """Pickling would copy the records, and would block all other Python code meanwhile."""
-    pickled: list[int] = []
-
-    class Counting(Connection):
-        def send(self, obj: object) -> None:
-            pickled.append(len(ForkingPickler.dumps(obj)))
-            super().send(obj)
-
-    ours, theirs = Pipe()
-    with Counting(os.dup(ours.fileno())) as counting, ours, theirs:
-        receiving = threading.Thread(target=receive_views, args=(theirs,))
-        receiving.start()
-        send_views(counting, views)
-        receiving.join()
-    assert sum(pickled) < max(entry.nbytes for entry in entries(views)) / 10
+    assert len(pack_views(views).head) < max(entry.nbytes for entry in entries(views)) / 10

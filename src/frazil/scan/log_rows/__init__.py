@@ -1,0 +1,1 @@
+"""Reads the rows of a topic that are in its log and not yet in its table, and keeps them decoded."""

@@ -1,0 +1,1 @@
+"""Chooses rows: by tenant, by time and by a predicate."""

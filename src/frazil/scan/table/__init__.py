@@ -1,0 +1,1 @@
+"""Reads the data files of tables."""
