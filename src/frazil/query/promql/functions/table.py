@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from frazil.query.promql.parse.tree import ValueType
+from frazil.query.promql.types import ValueType
 
 V, S, M, T = ValueType.VECTOR, ValueType.SCALAR, ValueType.MATRIX, ValueType.STRING
 

@@ -16,9 +16,9 @@ from frazil.query.promql.parse.tree import (
     Node,
     Subquery,
     Unary,
-    ValueType,
     VectorSelector,
 )
+from frazil.query.promql.types import ValueType
 
 Fail = Callable[[str, int], Exception]
 

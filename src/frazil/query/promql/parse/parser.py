@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from frazil.query.promql.functions.table import FUNCTIONS
 from frazil.query.promql.parse.check import check_types
 from frazil.query.promql.parse.clauses import Clauses
-from frazil.query.promql.parse.literals import LEGACY_METRIC, unquote
+from frazil.query.promql.parse.literals import unquote
 from frazil.query.promql.parse.tokens import (
     AGGREGATORS_WITH_PARAMETER,
     EXPERIMENTAL_AGGREGATORS,
@@ -30,7 +30,6 @@ from frazil.query.promql.parse.tree import (
     StringLiteral,
     Subquery,
     Unary,
-    ValueType,
     VectorSelector,
 )
 
@@ -326,11 +325,3 @@ class Parser(Clauses):
                 raise self.fail("trailing commas not allowed in function call args", comma.at)
         closing = self.expect(")", context)
         return found, closing.end
-
-
-def is_legacy_name(name: str) -> bool:
-    """Whether a metric's name may stand outside quotes."""
-    return LEGACY_METRIC.fullmatch(name) is not None
-
-
-__all__ = ["Parser", "ParserOptions", "ValueType", "is_legacy_name", "parse", "parse_metric", "parse_selector"]

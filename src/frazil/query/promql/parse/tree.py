@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Literal
 
 from frazil.query.promql.parse.literals import milliseconds, print_duration, print_label, print_number, quote
+from frazil.query.promql.types import ValueType
 
 METRIC_NAME = "__name__"
-
-
-class ValueType(StrEnum):
-    """Is the type of an expression, as messages call it."""
-
-    NONE = "none"
-    SCALAR = "scalar"
-    VECTOR = "instant vector"
-    MATRIX = "range vector"
-    STRING = "string"
-
-    @property
-    def internal(self) -> str:
-        """The short name, which a few messages use."""
-        return {"instant vector": "vector", "range vector": "matrix"}.get(self.value, self.value)
 
 
 MatchOp = Literal["=", "!=", "=~", "!~"]
