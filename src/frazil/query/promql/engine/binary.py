@@ -118,9 +118,8 @@ def vector_vector(evaluation: Evaluation, node: Binary, left: Matrix, right: Mat
     assert matching is not None
     flipped = matching.cardinality == "one-to-many"
     many, one = (right, left) if flipped else (left, right)
+    # `fill_right` stands for what the one side lacks, whichever side that is.
     fill_many, fill_one = matching.fill_left, matching.fill_right
-    if flipped:
-        fill_many, fill_one = fill_one, fill_many
     sig_many, sig_one, size = signatures(many, one, matching)
     active: Mask = np.asarray(many.mask.any(axis=0) & one.mask.any(axis=0))
     if fill_many is not None or fill_one is not None:

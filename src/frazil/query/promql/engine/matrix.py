@@ -56,7 +56,7 @@ class Matrix:
 
     @property
     def steps(self) -> int:
-        return self.values.shape[1]
+        return int(self.values.shape[1])
 
     @property
     def dropping(self) -> Mask:

@@ -185,7 +185,7 @@ def neumaier(rows: Floats) -> Floats:
             lost += np.where(np.abs(total) >= np.abs(row), (total - grown) + row, (row - grown) + total)
             lost[np.isinf(grown)] = 0.0
             total = grown
-        return np.where(np.isinf(total), total, total + lost)
+        return np.asarray(np.where(np.isinf(total), total, total + lost))
 
 
 def add_all(histograms: Sequence[Histogram]) -> Merged:
@@ -204,7 +204,10 @@ def add_all(histograms: Sequence[Histogram]) -> Merged:
             found = Merged(
                 added.histogram, found.hint_clash or added.hint_clash, found.reconciled or added.reconciled
             )
-        return found
+        fitted = [fit(histogram, found.histogram) for histogram in histograms]
+        if not all(histogram.zero_threshold == found.histogram.zero_threshold for histogram in fitted):
+            return found
+        return Merged(add_all(fitted).histogram, found.hint_clash, found.reconciled)
     hint, clash = first.hint, False
     for histogram in histograms[1:]:
         hint, clashes = merge_hints(hint, histogram.hint)
@@ -222,6 +225,13 @@ def add_all(histograms: Sequence[Histogram]) -> Merged:
         ),
         clash,
     )
+
+
+def fit(histogram: Histogram, layout: Histogram) -> Histogram:
+    """Returns a histogram with the buckets of another, which are coarser."""
+    if histogram.custom:
+        return histogram if histogram.bounds == layout.bounds else with_bounds(histogram, layout.bounds)
+    return reduce_schema(widen_zero(histogram, layout.zero_threshold), layout.schema)
 
 
 def add_all_sides(sides: list[Buckets]) -> Buckets:
@@ -242,13 +252,10 @@ def overflows(histogram: Histogram) -> bool:
 
 
 def average(histograms: Sequence[Histogram]) -> Merged:
-    """Returns the mean: of the sum, or step by step where the sum would be infinite."""
+    """Returns the mean: of the sum, or of parts where the sum would be infinite."""
     found = add_all(histograms)
     if not overflows(found.histogram) or any(overflows(h) for h in histograms):
         found.histogram = found.histogram.divided(len(histograms))
         return found
-    mean = histograms[0]
-    for seen, histogram in enumerate(histograms[1:], 2):
-        mean = add(mean.times((seen - 1) / seen), histogram.divided(seen)).histogram
-    found.histogram = mean
+    found.histogram = add_all([histogram.divided(len(histograms)) for histogram in histograms]).histogram
     return found
