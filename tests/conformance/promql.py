@@ -32,8 +32,8 @@ def main(directory: str, *flags: str) -> int:
                 passed += 1
             else:
                 failed += 1
-                print(f"{path.name}:{line}: {problem}")
-    print(f"{passed} passed, {failed} failed")
+                sys.stdout.write(f"{path.name}:{line}: {problem}\n")
+    sys.stdout.write(f"{passed} passed, {failed} failed\n")
     return 1 if failed else 0
 
 

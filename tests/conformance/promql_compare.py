@@ -73,7 +73,7 @@ class Points:
             value = at[0][1][moment]
             assert isinstance(value, float)
             return Points(ValueType.SCALAR, False, [], scalar=value)
-        return Points(ValueType.VECTOR, False, at)  # type: ignore[arg-type]
+        return Points(ValueType.VECTOR, False, at)
 
 
 def check_failure(command: Evaluate, message: str) -> None:

@@ -95,7 +95,7 @@ def load(line: str, block: list[str]) -> Load:
     command = Load(parse_duration_ms(found.group(2)), bool(found.group(1)))
     starts: list[int | None] | None = None
     for text in block:
-        labels, rest = split_line(text)
+        _, rest = split_line(text)
         if rest.startswith("@st"):
             starts = start_offsets(rest[3:])
             continue

@@ -48,9 +48,15 @@ def split_line(line: str) -> tuple[str, str]:
             depth -= 1
             if depth == 0:
                 return line[: at + 1], line[at + 1 :]
-        elif (char in " \t" and not depth and not line[at:].lstrip().startswith("{")) or (char in " \t" and not depth and line[at:].lstrip().startswith("{{")) or (char == "@" and not depth):
+        elif not depth and (char == "@" or (char in " \t" and not has_labels(line[at:]))):
             return line[:at], line[at:]
     return line, ""
+
+
+def has_labels(rest: str) -> bool:
+    """Whether labels come next, not points."""
+    rest = rest.lstrip()
+    return rest.startswith("{") and not rest.startswith("{{")
 
 
 def read_series(line: str) -> tuple[dict[str, str], list[Point]]:

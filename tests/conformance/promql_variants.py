@@ -38,4 +38,4 @@ def bind(node: Node, seconds: float, bound: bool) -> bool:
         if node.at is None:
             node.at = seconds
         bound = isinstance(node, Subquery)
-    return all([bind(child, seconds, bound) for child in node.children()])
+    return all(bind(child, seconds, bound) for child in node.children())

@@ -20,6 +20,10 @@ class ParseError(QueryError):
         return f"{self.line}:{self.column}: parse error: {self.message}"
 
 
+class InvalidQuery(QueryError):
+    """Raised when a query cannot be asked like this: over this range, with these steps."""
+
+
 class DurationError(QueryError):
     """Raised when a duration that a query computes cannot be one. It has byte offsets, as in Prometheus."""
 

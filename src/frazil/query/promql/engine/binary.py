@@ -32,8 +32,8 @@ def joined(evaluation: Evaluation, matrix: Matrix) -> Matrix:
     return merge_same(matrix)
 
 
-def annotate(evaluation: Evaluation, node: Binary, notes: list[Note]) -> None:
-    for note in notes:
+def annotate(evaluation: Evaluation, node: Binary, notes: dict[int, Note]) -> None:
+    for note in notes.values():
         (evaluation.warn if note.warning else evaluation.info)(note.text, node)
 
 
@@ -125,19 +125,54 @@ def vector_vector(evaluation: Evaluation, node: Binary, left: Matrix, right: Mat
     if fill_many is not None or fill_one is not None:
         active = np.asarray(many.mask.any(axis=0) | one.mask.any(axis=0))
     check_one_side(one, sig_one, size, matching, active, "left" if flipped else "right")
-    pairs = pair_up(many, one, sig_many, sig_one, size, fill_many, fill_one)
+    pairs = pair_up(many, one, sig_many, sig_one, size, fill_one)
+    found = [operate(evaluation, node, many, one, pairs, (fill_many, fill_one))]
+    if fill_many is not None:
+        # What could not be computed is no match: the element stands alone.
+        matched = counts(pairs.signature, found[0].mask_computed, size) > 0
+        alone = one.mask & ~matched[sig_one]
+        left_over = np.flatnonzero(alone.any(axis=1))
+        nothing = np.full(len(left_over), -1)
+        rest = Pairs(nothing, left_over, sig_one[left_over], alone[left_over])
+        found.append(operate(evaluation, node, many, one, rest, (fill_many, fill_one)))
+    annotate(evaluation, node, {step: note for part in found for step, note in part.notes.items()})
+    check_matches(found, matching)
+    result = stack([part.matrix for part in found], left.steps)
+    return joined(evaluation, result.without_empty())
+
+
+@dataclass
+class Operated:
+    """Is what an operator makes of pairs; before a comparison filters them, that is what counts as a match."""
+
+    matrix: Matrix
+    signature: Rows
+    mask_computed: Mask
+    notes: dict[int, Note]
+
+
+def operate(
+    evaluation: Evaluation,
+    node: Binary,
+    many: Matrix,
+    one: Matrix,
+    pairs: Pairs,
+    fills: tuple[float | None, float | None],
+) -> Operated:
+    """Computes an operator for pairs of elements."""
+    matching = node.matching
+    assert matching is not None
     if not len(pairs.many):
-        return empty_matrix(left.steps)
-    many_side, one_side = side_of(many, pairs.many, fill_many), side_of(one, pairs.one, fill_one)
+        return Operated(empty_matrix(many.steps), pairs.signature, pairs.mask, {})
+    many_side, one_side = side_of(many, pairs.many, fills[0]), side_of(one, pairs.one, fills[1])
     many_side.present = many_side.present & pairs.mask
     if many_side.cells is not None:
         many_side.cells = only(many_side.cells, pairs.mask)
+    flipped = matching.cardinality == "one-to-many"
     outcome = compute(node.op, one_side, many_side) if flipped else compute(node.op, many_side, one_side)
-    annotate(evaluation, node, outcome.last_notes())
     labels = result_labels(evaluation, node, matching, many, one, pairs)
     values, present, cells = outcome.values, outcome.present, outcome.cells
     computed = present if cells is None else present | filled(cells)
-    check_matches(labels, pairs, matching, computed)
     dropped = None
     if node.op in COMPARISONS:
         if node.bool_modifier:
@@ -146,8 +181,8 @@ def vector_vector(evaluation: Evaluation, node: Binary, left: Matrix, right: Mat
         else:
             present = present & outcome.kept
             cells = None if cells is None else only(cells, outcome.kept)
-    found = Matrix(labels, values, present, cells, dropped)
-    return joined(evaluation, found.without_empty())
+    result = Matrix(labels, values, present, cells, dropped)
+    return Operated(result, pairs.signature, computed, outcome.last_notes())
 
 
 def side_of(matrix: Matrix, rows: Rows, fill: float | None) -> Side:
@@ -197,10 +232,9 @@ def pair_up(
     sig_many: Rows,
     sig_one: Rows,
     size: int,
-    fill_many: float | None,
     fill_one: float | None,
 ) -> Pairs:
-    """Returns all pairs that meet at any step, and those with a fill value."""
+    """Returns all pairs that meet at any step, and those with a fill value for the one side."""
     order = np.argsort(sig_one, kind="stable")
     ordered = sig_one[order]
     begin, end = np.searchsorted(ordered, sig_many, "left"), np.searchsorted(ordered, sig_many, "right")
@@ -214,10 +248,6 @@ def pair_up(
         alone = many.mask & ~(counts(sig_one, one.mask, size) > 0)[sig_many]
         left = np.flatnonzero(alone.any(axis=1))
         parts.append((left, np.full(len(left), -1), sig_many[left], alone[left]))
-    if fill_many is not None:
-        alone = one.mask & ~(counts(sig_many, many.mask, size) > 0)[sig_one]
-        left = np.flatnonzero(alone.any(axis=1))
-        parts.append((np.full(len(left), -1), left, sig_one[left], alone[left]))
     pairs = Pairs(*(np.concatenate([part[i] for part in parts]) for i in range(4)))
     used = pairs.mask.any(axis=1)
     if used.all():
@@ -251,17 +281,22 @@ def rows_or_other(labels: LabelTable, rows: Rows, other: LabelTable, other_rows:
     return both.take(np.where(missing, labels.size + other_rows, rows))
 
 
-def check_matches(labels: LabelTable, pairs: Pairs, matching: Matching, computed: Mask) -> None:
+def check_matches(found: list[Operated], matching: Matching) -> None:
     """Raises an error if two pairs of a step would be one element of the result."""
+    parts = [part for part in found if part.matrix.size]
+    if not parts:
+        return
+    keys = np.concatenate([part.signature for part in parts])
     if matching.cardinality == "one-to-one":
-        keys = pairs.signature
         message = "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"
     else:
-        _, keys = np.unique(np.stack([pairs.signature, labels.keys()]), axis=1, return_inverse=True)
+        labels = concatenate([part.matrix.labels for part in parts])
+        _, keys = np.unique(np.stack([keys, labels.keys()]), axis=1, return_inverse=True)
         keys = keys.reshape(-1)
         message = "multiple matches for labels: grouping labels must ensure unique matches"
     if len(np.unique(keys)) == len(keys):
         return
     _, dense = np.unique(keys, return_inverse=True)
+    computed = np.concatenate([part.mask_computed for part in parts])
     if (counts(dense.reshape(-1), computed, int(dense.max()) + 1) > 1).any():
         raise ExecutionError(message)

@@ -206,7 +206,7 @@ class Calls(ABC):
             shown = print_shortest(float(value))
             self.evaluation.warn(f"quantile value should be between 0 and 1, got {shown}", node)
 
-    def ranges(self, node: Node, steps: Steps) -> Ranges:
+    def ranges(self, node: Node, steps: Steps, hints: bool = False) -> Ranges:
         """Returns the samples of a range selector or subquery."""
         node = unwrap(node)
         if isinstance(node, MatrixSelector):
@@ -219,7 +219,7 @@ class Calls(ABC):
             return Ranges([], ends, range_ms, [])
         matrix = self.vector(node.expression, inner)
         self.evaluation.hold(int(matrix.mask.sum()))
-        return Ranges([matrix_block(matrix, inner.times)], ends, range_ms, [matrix.dropped])
+        return Ranges([matrix_block(matrix, inner.times, hints)], ends, range_ms, [matrix.dropped])
 
     def check_extension(self, node: Call, argument: Node) -> None:
         argument = unwrap(argument)

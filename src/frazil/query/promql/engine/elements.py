@@ -13,6 +13,8 @@ from frazil.query.promql.histograms.quantiles import variance
 
 Elementwise = Callable[[Floats], Floats]
 DAY = 86400
+# The days from March of the year in which Go begins to count to 1970.
+FIRST_DAY = 719_162 + 292_277_022_400 // 400 * 146_097 + 306
 
 
 def sign(values: Floats) -> Floats:
@@ -46,9 +48,10 @@ def whole_seconds(values: Floats) -> np.typing.NDArray[np.int64]:
 
 def calendar(name: str, values: Floats) -> Floats:
     """Returns a part of the date, in UTC, that the values stand for in seconds since 1970."""
-    seconds = whole_seconds(values)
-    days = seconds // DAY
-    inside = seconds - days * DAY
+    # Go counts seconds from its own year 0 in 64 bits without a sign; what is NaN or too large wraps around there.
+    absolute = whole_seconds(values).view(np.uint64) + np.uint64(FIRST_DAY * DAY)
+    days = (absolute // np.uint64(DAY)).astype(np.int64) - FIRST_DAY
+    inside = (absolute % np.uint64(DAY)).astype(np.int64)
     if name == "minute":
         return (inside // 60 % 60).astype(np.float64)
     if name == "hour":

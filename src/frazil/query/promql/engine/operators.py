@@ -81,8 +81,9 @@ class Outcome:
     def note(self, row: int, step: int, note: Note) -> None:
         self.notes.setdefault(step, []).append((row, note))
 
-    def last_notes(self) -> list[Note]:
-        return [max(notes, key=lambda n: n[0])[1] for _, notes in sorted(self.notes.items())]
+    def last_notes(self) -> dict[int, Note]:
+        """Returns what is said of each step."""
+        return {step: max(notes, key=lambda n: n[0])[1] for step, notes in sorted(self.notes.items())}
 
 
 def incompatible(left: str, op: str, right: str) -> Note:

@@ -199,7 +199,7 @@ def monotonic(
     """Lets no bucket have less than the one before it. Tiny differences are no news, others are."""
     fixed = np.where(here, counts, 0.0)
     repaired: Monotonicity | None = None
-    wanted = (q >= 0) & (q <= 1) & here[-1]
+    wanted = (q >= 0) & (q <= 1) & here[-1] & (bounds[-1] == math.inf)
     touched = np.zeros(len(q), bool)
     known = here[0].copy()
     for at in range(1, len(bounds)):

@@ -16,7 +16,7 @@ from frazil.query.promql.engine.raw import RangeVector, range_vector
 from frazil.query.promql.engine.statistics import stats_only_selectors
 from frazil.query.promql.parse import parse
 from frazil.query.promql.parse.tree import Node, StringLiteral, unwrap
-from frazil.query.promql.problems import ExecutionError, ParseError
+from frazil.query.promql.problems import InvalidQuery
 from frazil.query.promql.series.source import SampleSource, Times
 from frazil.query.promql.types import ValueType
 
@@ -69,15 +69,15 @@ def query_range(
     options = options or EngineOptions()
     node = parse(query, options.parser)
     if node.type not in (ValueType.SCALAR, ValueType.VECTOR):
-        raise ParseError(
+        raise InvalidQuery(
             f'invalid expression type "{node.type.value}" for range query, must be Scalar or instant Vector'
         )
     if step_ms <= 0:
-        raise ExecutionError("zero or negative query resolution step widths are not accepted")
+        raise InvalidQuery("zero or negative query resolution step widths are not accepted")
     if end_ms < start_ms:
-        raise ExecutionError("end timestamp must not be before start time")
+        raise InvalidQuery("end timestamp must not be before start time")
     if (end_ms - start_ms) // step_ms >= options.max_steps:
-        raise ExecutionError("exceeded maximum resolution of 11,000 points per timeseries")
+        raise InvalidQuery("exceeded maximum resolution of 11,000 points per timeseries")
     return _answer(source, query, node, Steps(start_ms, end_ms, step_ms), options, check, ranged=True)
 
 

@@ -182,7 +182,7 @@ def combined(call: RangeCall, block: SeriesBlock, samples: Samples) -> Matrix:
     if call.name in FLOATS_ONLY:
         # The place of this info is the first argument, even where that is a scalar.
         place = call.node.arguments[0]
-        for row in np.flatnonzero((both & present).any(axis=1)):
+        for row in np.flatnonzero(both.any(axis=1)):
             call.evaluation.info(
                 f'ignored histograms in a range containing both floats and histograms for metric name "{names[row]}"',
                 place,

@@ -47,7 +47,8 @@ def choose_best(evaluation: Evaluation, node: Aggregate, matrix: Matrix, paramet
     ranked: list[int] = []
     for group in range(groups.count):
         rows = order[bounds[group] : bounds[group + 1]]
-        values, present = matrix.values[rows] * sign, matrix.present[rows]
+        with np.errstate(invalid="ignore"):
+            values, present = matrix.values[rows] * sign, matrix.present[rows]
         if matrix.steps == 1:
             best = heap_best(values[:, 0], present[:, 0], int(wanted[0]))
             ranked.extend(int(rows[at]) for at in best)

@@ -30,7 +30,7 @@ class RangeVector:
 
 def range_vector(evaluator: Evaluator, node: Node, steps: Steps) -> RangeVector:
     """Returns the samples of a range selector or subquery at one moment."""
-    ranges = evaluator.ranges(node, steps)
+    ranges = evaluator.ranges(node, steps, hints=True)
     tables: list[LabelTable] = []
     floats: list[Samples] = []
     cells: list[Samples] = []

@@ -178,8 +178,8 @@ def subquery_steps(evaluation: Evaluation, node: Subquery, ends: Times) -> Steps
     return Steps(first, int(ends[-1]), step)
 
 
-def matrix_block(matrix: Matrix, times: Times) -> SeriesBlock:
-    """Returns the points of a matrix as samples again, as functions over ranges want them."""
+def matrix_block(matrix: Matrix, times: Times, hints: bool) -> SeriesBlock:
+    """Returns the points of a matrix as samples again; functions over ranges want no hints on neighbours."""
     if matrix.present.all() and matrix.cells is None:
         return SeriesBlock(matrix.labels, Samples(times, np.ascontiguousarray(matrix.values)))
     histograms = None
@@ -187,7 +187,7 @@ def matrix_block(matrix: Matrix, times: Times) -> SeriesBlock:
         cells = matrix.cells[matrix.histograms]
         unknown = empty_cells(cells.shape)
         for at, histogram in enumerate(cells):
-            keep = histogram.hint in (Hint.GAUGE, Hint.UNKNOWN)
+            keep = hints or histogram.hint in (Hint.GAUGE, Hint.UNKNOWN)
             unknown[at] = histogram if keep else histogram.with_hint(Hint.UNKNOWN)
         histograms = masked(matrix.histograms, unknown, times)
     return SeriesBlock(matrix.labels, masked(matrix.present, matrix.values[matrix.present], times), histograms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property, lru_cache
@@ -133,20 +134,22 @@ class Histogram:
     @cached_property
     def buckets(self) -> BucketList:
         """The buckets from the lowest up; those that overlap the zero bucket begin where it ends."""
+        return self.bucket_list(self.zero_threshold)
+
+    def bucket_list(self, begin: float) -> BucketList:
+        """Returns the buckets from the lowest up; none begins nearer to zero than this."""
         positive, negative = self.positive, self.negative
         lower, upper = bounds_of(positive.indexes, self.schema, self.bounds)
-        if not self.custom and self.zero_threshold > 0:
-            lower = np.where(
-                (lower < self.zero_threshold) & (upper > self.zero_threshold), self.zero_threshold, lower
-            )
+        if not self.custom and begin > 0:
+            lower = np.where(lower < begin, begin, lower)
         parts = [(lower, upper, positive.counts, 1)]
-        if self.zero_count != 0:
+        if self.zero_count > 0:
             zero = np.array([self.zero_threshold])
             parts.insert(0, (-zero, zero, np.array([self.zero_count]), 0))
         if len(negative):
             near, far = bounds_of(negative.indexes, self.schema, ())
-            if self.zero_threshold > 0:
-                near = np.where((near < self.zero_threshold) & (far > self.zero_threshold), self.zero_threshold, near)
+            if begin > 0:
+                near = np.where(near < begin, begin, near)
             parts.insert(0, (-far[::-1], -near[::-1], negative.counts[::-1], -1))
         return BucketList(
             np.concatenate([p[0] for p in parts]),
@@ -174,11 +177,23 @@ def divide(value: float, divisor: float) -> float:
         return float(np.float64(value) / np.float64(divisor))
 
 
+# Prometheus's bounds are not always the nearest floats, and are compared and printed exactly. A digit for each of the
+# 256 parts of a power of two: 1 is the nearest float, 2 the one below it, and so on.
+STEPS_BELOW = (
+    "1111112111211111112311222222222211211121122211221122102211221122"
+    "1111112222332132112111211112111111121011213311221222112121332222"
+    "2121223322322122222222323233323311221121223321332233212232332232"
+    "2243223233433343333333444455435422322333324422333243223333543344"
+)
+
+
 @lru_cache(16)
 def fractions(schema: int) -> Floats:
     """Returns the bounds of one power of two, cut into 2^schema parts."""
     parts = 1 << schema
-    return np.exp2(np.arange(parts) / parts)
+    below = np.array([int(digit) - 1 for digit in STEPS_BELOW[:: 256 // parts]])
+    nearest = [float(Decimal(2) ** (Decimal(part) / parts)) for part in range(parts)]
+    return np.array(nearest) - below * 2.0**-52
 
 
 def upper_bounds(indexes: Ints, schema: int) -> Floats:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from frazil.query.promql.histograms.histogram import EMPTY, Buckets, Floats, Hint, Histogram, bounds_of
+from frazil.query.promql.histograms.histogram import EMPTY, Buckets, Floats, Hint, Histogram, bounds_of, upper_bounds
 
 
 class IncompatibleSchemas(Exception):
@@ -45,7 +45,7 @@ def merge(left: Histogram, right: Histogram, sign: float) -> Merged:
     else:
         left, right = common_threshold(left, right)
         schema = min(left.schema, right.schema)
-        left, right = reduce_schema(left, schema), reduce_schema(right, schema)
+        left, right = reduce_schema(left, schema), outside_zero(reduce_schema(right, schema))
     with np.errstate(all="ignore"):
         result = replace(
             left,
@@ -68,6 +68,22 @@ def merge_hints(left: Hint, right: Hint) -> tuple[Hint, bool]:
     if Hint.UNKNOWN in (left, right):
         return Hint.UNKNOWN, False
     return Hint.UNKNOWN, True
+
+
+def outside_zero(histogram: Histogram) -> Histogram:
+    """Returns a histogram that is added to another without buckets inside its zero bucket: they count there."""
+    if not histogram.zero_threshold > 0:
+        return histogram
+    sides = [
+        side if not len(side) or upper_bounds(side.indexes[:1], histogram.schema)[0] > histogram.zero_threshold
+        else Buckets(side.indexes[keep := beyond(side, histogram)], side.counts[keep])
+        for side in (histogram.positive, histogram.negative)
+    ]
+    return replace(histogram, positive=sides[0], negative=sides[1])
+
+
+def beyond(side: Buckets, histogram: Histogram) -> np.typing.NDArray[np.bool_]:
+    return upper_bounds(side.indexes, histogram.schema) > histogram.zero_threshold
 
 
 def add_sides(left: Buckets, right: Buckets, sign: float) -> Buckets:
@@ -208,6 +224,7 @@ def add_all(histograms: Sequence[Histogram]) -> Merged:
         if not all(histogram.zero_threshold == found.histogram.zero_threshold for histogram in fitted):
             return found
         return Merged(add_all(fitted).histogram, found.hint_clash, found.reconciled)
+    histograms = [first, *map(outside_zero, histograms[1:])]
     hint, clash = first.hint, False
     for histogram in histograms[1:]:
         hint, clashes = merge_hints(hint, histogram.hint)
@@ -231,7 +248,9 @@ def fit(histogram: Histogram, layout: Histogram) -> Histogram:
     """Returns a histogram with the buckets of another, which are coarser."""
     if histogram.custom:
         return histogram if histogram.bounds == layout.bounds else with_bounds(histogram, layout.bounds)
-    return reduce_schema(widen_zero(histogram, layout.zero_threshold), layout.schema)
+    if histogram.zero_threshold != layout.zero_threshold:
+        histogram = widen_zero(histogram, layout.zero_threshold)
+    return reduce_schema(histogram, layout.schema)
 
 
 def add_all_sides(sides: list[Buckets]) -> Buckets:

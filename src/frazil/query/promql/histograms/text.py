@@ -10,7 +10,7 @@ from frazil.query.promql.parse.tree import print_shortest
 
 def print_histogram(histogram: Histogram) -> str:
     """Prints count, sum and the populated buckets from the lowest up."""
-    buckets = histogram.buckets
+    buckets = histogram.bucket_list(0.0)
     parts = [f"count:{print_shortest(histogram.count)}", f"sum:{print_shortest(histogram.sum)}"]
     for at in np.flatnonzero(buckets.counts != 0):
         low, high = print_shortest(float(buckets.lower[at])), print_shortest(float(buckets.upper[at]))

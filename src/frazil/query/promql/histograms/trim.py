@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from frazil.query.promql.histograms.histogram import Buckets, Histogram
+from frazil.query.promql.histograms.histogram import Buckets, Histogram, divide
 from frazil.query.promql.histograms.quantiles import fraction_below
 
 
 def trim(histogram: Histogram, limit: float, keep_below: bool) -> Histogram:
     """Returns what is below (or above) the limit. Count and sum are estimated anew only if something was cut."""
-    buckets = histogram.buckets
+    buckets = histogram.bucket_list(0.0)
     populated = {side: bool(((buckets.side == side) & (buckets.counts != 0)).any()) for side in (-1, 1)}
     count = total = 0.0
     kept = buckets.counts.copy()
@@ -39,7 +39,7 @@ def trim(histogram: Histogram, limit: float, keep_below: bool) -> Histogram:
         histogram,
         count=count,
         sum=total,
-        zero_count=float(zero[0]) if len(zero) else 0.0,
+        zero_count=float(zero[0]) if len(zero) else histogram.zero_count,
         positive=Buckets(histogram.positive.indexes, kept[buckets.side > 0]),
         negative=Buckets(histogram.negative.indexes, kept[buckets.side < 0][::-1]),
     ).compact()
@@ -52,8 +52,8 @@ def trim_zero(low: float, high: float, limit: float, keep_below: bool) -> tuple[
     if limit >= high:
         return (1.0, (low + high) / 2) if keep_below else (0.0, 0.0)
     if keep_below:
-        return (limit - low) / (high - low), (low + limit) / 2
-    return (high - limit) / (high - low), (limit + high) / 2
+        return divide(limit - low, high - low), (low + limit) / 2
+    return divide(high - limit, high - low), (limit + high) / 2
 
 
 def trim_bucket(
