@@ -70,6 +70,11 @@ class Evaluation:
         if self.samples > self.options.max_samples:
             raise TooManySamples(TOO_MANY)
 
+    def bound(self, series: int, steps: int) -> None:
+        """Raises an error if a matrix of this size is more than the query may hold, even an empty one."""
+        if series * steps > self.options.max_samples - self.samples:
+            raise TooManySamples(TOO_MANY)
+
     def duration_ms(self, duration: Duration | None, may_be_negative: bool = False) -> int:
         """Returns a duration, computed if need be."""
         if duration is None:

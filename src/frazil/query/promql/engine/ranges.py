@@ -139,6 +139,7 @@ def float_matrix(call: RangeCall, block: SeriesBlock) -> Matrix:
     else:
         kernel = call.float_kernel()
     size, steps = block.labels.size, call.steps.count
+    call.evaluation.bound(size, steps)
     values, present = np.empty((size, steps)), np.empty((size, steps), bool)
     for first in range(0, size, CHUNK):
         last = min(first + CHUNK, size)
