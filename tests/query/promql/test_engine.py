@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from frazil.query.promql.engine.options import EngineOptions
 from frazil.query.promql.engine.query import Answer, query_instant, query_range
+from frazil.query.promql.evaluation.options import EngineOptions
 from frazil.query.promql.histograms.histogram import Buckets, Histogram
 from frazil.query.promql.problems import DurationError, ExecutionError, InvalidQuery, TooManySamples
 from frazil.query.promql.series.memory import MemorySource

@@ -8,13 +8,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from frazil.query.promql.engine.annotations import Annotations
-from frazil.query.promql.engine.evaluation import Evaluation, Floats, Steps
 from frazil.query.promql.engine.evaluator import Evaluator
-from frazil.query.promql.engine.matrix import Matrix, finish_names, merge_same
-from frazil.query.promql.engine.options import EngineOptions
 from frazil.query.promql.engine.raw import RangeVector, range_vector
 from frazil.query.promql.engine.statistics import stats_only_selectors
+from frazil.query.promql.evaluation.annotations import Annotations
+from frazil.query.promql.evaluation.context import Evaluation, Floats, Steps
+from frazil.query.promql.evaluation.matrix import Matrix, finish_names, merge_same
+from frazil.query.promql.evaluation.options import EngineOptions
 from frazil.query.promql.parse import ParserOptions, parse
 from frazil.query.promql.parse.tree import Node, StringLiteral, unwrap
 from frazil.query.promql.problems import InvalidQuery

@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from frazil.query.promql.engine.annotations import Annotations
-from frazil.query.promql.engine.matrix import Matrix
-from frazil.query.promql.engine.options import EngineOptions
+from frazil.query.promql.evaluation.annotations import Annotations
+from frazil.query.promql.evaluation.matrix import Matrix
+from frazil.query.promql.evaluation.options import EngineOptions
 from frazil.query.promql.parse.literals import milliseconds
 from frazil.query.promql.parse.tree import Duration, DurationExpression, Node, NumberLiteral, Timed
 from frazil.query.promql.problems import DurationError, TooManySamples

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from frazil.query.promql.engine.evaluation import Evaluation, Steps
-from frazil.query.promql.engine.matrix import Cells, Floats, Mask, Matrix, empty_cells, stack
+from frazil.query.promql.evaluation.context import Evaluation, Steps
+from frazil.query.promql.evaluation.matrix import Cells, Floats, Mask, Matrix, empty_cells, stack
 from frazil.query.promql.histograms.histogram import Hint, Histogram
 from frazil.query.promql.histograms.resets import is_reset
 from frazil.query.promql.parse.tree import Matcher, MatrixSelector, Node, Subquery, VectorSelector
