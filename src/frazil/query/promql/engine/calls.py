@@ -158,7 +158,7 @@ class Calls(ABC):
             found = Matrix(vector.labels, values, vector.mask, None, vector.dropped)
             return drop_names(found, self.delayed)
         parts = []
-        for newest in select_instant(self.evaluation, selector, steps):
+        for newest in select_instant(self.evaluation, selector, steps, with_times=True):
             times = newest.times if node.function == "timestamp" else newest.starts
             parts.append(Matrix(newest.matrix.labels, times / 1000, newest.matrix.mask))
         if node.function == "start_timestamp" and not self.evaluation.options.start_timestamps:

@@ -130,7 +130,7 @@ class Evaluator(Calls):
         if node.op in PIECEWISE:
             if node.op in ("sum", "avg") and self.may_overflow(matrix):
                 return aggregate.in_order(self.evaluation, node, matrix, None)
-            pieces = iter([aggregate.Piece(0, matrix)])
+            pieces = aggregate.pieces_of(matrix, node)
             return aggregate.aggregate(self.evaluation, node, matrix.labels, pieces, steps.count)
         if node.op in ("stddev", "stdvar"):
             return aggregate.in_order(self.evaluation, node, matrix, None)
@@ -186,8 +186,8 @@ class Evaluator(Calls):
                     part = SeriesBlock(block.labels.take(rows), block.floats.part(begin, end))
                     matrix = self.finish_range(range_call, evaluate_block(range_call, part))
                     self.evaluation.samples -= int(matrix.present.sum())
-                    yield aggregate.Piece(first, matrix)
-                    first += end - begin
+                    yield aggregate.Piece(rows + first, matrix)
+                first += block.labels.size
 
         return aggregate.aggregate(self.evaluation, node, labels, pieces(), steps.count)
 

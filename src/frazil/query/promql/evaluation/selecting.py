@@ -80,7 +80,9 @@ def newest(samples: Samples, moments: Times, lookback_ms: int) -> tuple[Times, M
     return behind - 1, valid, np.broadcast_to(times, shape)
 
 
-def select_instant(evaluation: Evaluation, node: VectorSelector, steps: Steps) -> list[Newest]:
+def select_instant(
+    evaluation: Evaluation, node: VectorSelector, steps: Steps, with_times: bool = False
+) -> list[Newest]:
     """Returns the newest sample of each series at each step, if it is young enough and no stale marker."""
     moments = evaluation.moments(node, steps)
     lookback = evaluation.options.lookback_ms
@@ -88,24 +90,28 @@ def select_instant(evaluation: Evaluation, node: VectorSelector, steps: Steps) -
     stats_only = id(node) in evaluation.stats_only
     found = []
     for block in select(evaluation, node.all_matchers, begin, end, 0, stats_only):
-        found.append(newest_of(evaluation, block, moments))
+        found.append(newest_of(evaluation, block, moments, with_times))
     return found
 
 
-def newest_of(evaluation: Evaluation, block: SeriesBlock, moments: Times) -> Newest:
+def newest_of(evaluation: Evaluation, block: SeriesBlock, moments: Times, with_times: bool = True) -> Newest:
+    """Returns the newest samples of a block; their times only where they are wanted, or decide."""
     lookback, steps = evaluation.options.lookback_ms, len(moments)
     size = block.labels.size
     evaluation.bound(size, steps)
     values, present = np.empty((size, steps)), np.empty((size, steps), bool)
-    times, starts = np.empty((size, steps), np.int64), np.zeros((size, steps), np.int64)
+    timed = with_times or block.histograms is not None
+    times = np.zeros((size, steps) if timed else (size, 0), np.int64)
+    starts = np.zeros(times.shape, np.int64)
     for first in range(0, size, CHUNK):
         rows = slice(first, min(first + CHUNK, size))
         part = block.floats.part(rows.start, rows.stop)
         at, valid, when = newest(part, moments, lookback)
         values[rows] = gather(part.values, at)
         present[rows] = valid
-        times[rows] = when
-        if part.starts is not None:
+        if timed:
+            times[rows] = when
+        if timed and part.starts is not None:
             starts[rows] = gather(part.starts, at)
         evaluation.check()
     cells: Cells | None = None

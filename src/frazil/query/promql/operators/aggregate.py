@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from frazil.query.promql.evaluation.context import Evaluation
 from frazil.query.promql.evaluation.matrix import Cells, Floats, Mask, Matrix, empty_cells
+from frazil.query.promql.evaluation.selecting import CHUNK
 from frazil.query.promql.histograms.histogram import Histogram
 from frazil.query.promql.histograms.merge import IncompatibleSchemas, add_all, average
 from frazil.query.promql.parse.tree import METRIC_NAME, Aggregate
 from frazil.query.promql.series.labels import LabelTable, Rows
-from frazil.query.promql.windows.folds import HUGE, finished, increase, two_sum
+from frazil.query.promql.windows.folds import finished, increase, two_sum
 from frazil.query.promql.windows.histograms import CLASHING, MISMATCHED, hints_clash
 from frazil.query.promql.windows.overtime import quantiles, sort_with_nan_first
 
@@ -22,9 +23,9 @@ IGNORING = frozenset(["min", "max", "stddev", "stdvar", "quantile"])
 
 @dataclass(frozen=True)
 class Piece:
-    """Is some consecutive rows of what is aggregated."""
+    """Is some of the series that are aggregated: which, and their values."""
 
-    first: int
+    rows: Rows
     matrix: Matrix
 
 
@@ -57,7 +58,6 @@ class Collected:
     dropped: Mask = field(init=False)
     cells: dict[tuple[int, int], list[tuple[Histogram, str]]] = field(default_factory=dict)
     seen_histograms: bool = False
-    huge: bool = False
 
     def __post_init__(self) -> None:
         shape = (self.groups.count, self.steps)
@@ -68,7 +68,7 @@ class Collected:
 
     def add(self, piece: Piece) -> None:
         matrix = piece.matrix
-        group = self.groups.group[piece.first : piece.first + matrix.size]
+        group = self.groups.group[piece.rows]
         order = np.argsort(group, kind="stable")
         ordered = group[order]
         starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(order) else order
@@ -93,9 +93,6 @@ class Collected:
 
     def add_sums(self, values: Floats, present: Mask, ordered: Rows, targets: Rows) -> None:
         values = values if present.all() else np.where(present, values, 0.0)
-        finite = np.isfinite(values)
-        largest = np.abs(values if finite.all() else np.where(finite, values, 0.0)).max() if values.size else 0.0
-        self.huge |= bool(largest > HUGE)
         total, lost = sum_groups(values, ordered)
         grown, more = two_sum(self.total[targets], total)
         self.total[targets] = grown
@@ -130,17 +127,22 @@ def sum_groups(values: Floats, group: Rows) -> tuple[Floats, Floats]:
         values[at], lost[at] = total, more
 
 
+def pieces_of(matrix: Matrix, node: Aggregate) -> Iterator[Piece]:
+    """Returns the rows of a matrix some at a time, those of a group together, so that they stay in the cache."""
+    order = np.argsort(grouped(matrix.labels, node).group, kind="stable")
+    for first in range(0, matrix.size, CHUNK):
+        rows = order[first : first + CHUNK]
+        yield Piece(rows, matrix.take(rows))
+
+
 def aggregate(
     evaluation: Evaluation, node: Aggregate, labels: LabelTable, pieces: Iterable[Piece], steps: int
 ) -> Matrix:
     """Aggregates pieces as they come; only the groups are kept."""
     groups = grouped(labels, node)
     collected = Collected(node.op, groups, steps)
-    kept: list[Piece] = []
     for piece in pieces:
         collected.add(piece)
-        if node.op in ("sum", "avg") and collected.huge:
-            kept.append(piece)
         evaluation.check()
     present = collected.floats > 0
     values, cells = collected.total, None

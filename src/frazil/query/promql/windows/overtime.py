@@ -105,21 +105,22 @@ def time_of_extreme(windows: Windows, greatest: bool) -> Result:
 
 
 def variance_over(windows: Windows) -> Result:
-    """Returns the population's variance, by Welford's method with compensated terms."""
-    count = np.zeros(windows.shape)
-    mean, mean_lost = np.zeros(windows.shape), np.zeros(windows.shape)
-    spread, spread_lost = np.zeros(windows.shape), np.zeros(windows.shape)
+    """Returns the population's variance: of the distances from the mean, less what the mean's rounding adds."""
+    total, lost = sums(windows)
+    count = windows.widths
+    squares, distances = np.zeros(windows.shape), np.zeros(windows.shape)
+    even = bool(count.size) and int(count.min()) == windows.widest
     with np.errstate(all="ignore"):
-        for value, active in in_order(windows):
-            count = count + active
-            delta = value - (mean + mean_lost)
-            next_mean, next_lost = increase(delta / count, mean, mean_lost)
-            mean, mean_lost = np.where(active, next_mean, mean), np.where(active, next_lost, mean_lost)
-            term = delta * (value - (mean + mean_lost))
-            next_spread, next_lost = increase(term, spread, spread_lost)
-            spread = np.where(active, next_spread, spread)
-            spread_lost = np.where(active, next_lost, spread_lost)
-        return result(windows, (spread + spread_lost) / count)
+        mean = (total + lost) / count
+        for at in range(windows.widest):
+            distance = windows.values(windows.lo + at) - mean
+            if not even:
+                distance = np.where(count > at, distance, 0.0)
+            distances += distance
+            distance *= distance
+            squares += distance
+        spread = (squares - distances * distances / count) / count
+        return result(windows, np.where(spread < 0, 0.0, spread))
 
 
 def deviation_over(windows: Windows) -> Result:
