@@ -251,15 +251,13 @@ class Calls(ABC):
             mask = np.concatenate(parts) if parts else np.zeros((0, steps.count), bool)
             return absence(mask, absence_labels(argument), steps.count)
         call = RangeCall(self.evaluation, node, argument, steps, ranges, scalars)
-        if node.function == "quantile_over_time" and any(
-            block.labels.size and (call.windows(block.floats).widths > 0).any() for block in ranges.blocks
-        ):
-            self.warn_of_quantile(scalars[0], node.arguments[0])
         found = []
         for block, dropped in zip(ranges.blocks, ranges.dropped, strict=True):
             matrix = evaluate_block(call, block)
             found.append(self.finish_range(call, replace(matrix, dropped=dropped)))
         result = stack(found, steps.count).without_empty()
+        if node.function == "quantile_over_time" and result.size:
+            self.warn_of_quantile(scalars[0], node.arguments[0])
         if not self.delayed and not self.keeps_name(node):
             fail_on_same(result.labels)
         return result

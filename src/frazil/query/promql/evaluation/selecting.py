@@ -20,8 +20,12 @@ CHUNK = 128
 Evaluate = Callable[[Node, Steps], object]
 
 
-def stale(samples: Samples) -> Mask:
-    return np.asarray(np.ascontiguousarray(samples.values).view(np.int64) == STALE_BITS)
+def live(samples: Samples) -> Samples:
+    """Returns samples without stale markers."""
+    if samples.values.dtype == object or not samples.count:
+        return samples
+    stale = np.ascontiguousarray(samples.values).view(np.int64) == STALE_BITS
+    return samples.where(~stale) if stale.any() else samples
 
 
 def select(
@@ -152,7 +156,7 @@ class Ranges:
 
 
 def select_range(evaluation: Evaluation, node: MatrixSelector, steps: Steps, reach: bool = False) -> Ranges:
-    """Returns the samples of the windows before each step, without stale markers."""
+    """Returns the samples of the windows before each step; stale markers are still among them."""
     selector = node.selector
     ends = evaluation.moments(selector, steps)
     range_ms = evaluation.duration_ms(node.range)
@@ -163,11 +167,8 @@ def select_range(evaluation: Evaluation, node: MatrixSelector, steps: Steps, rea
     blocks = []
     stats_only = id(selector) in evaluation.stats_only
     for block in select(evaluation, selector.all_matchers, begin, end, range_ms, stats_only):
-        floats = block.floats
-        if floats.count:
-            floats = floats.where(~stale(floats))
-        blocks.append(replace(block, floats=floats))
-        evaluation.hold(floats.count + (0 if block.histograms is None else block.histograms.count))
+        blocks.append(block)
+        evaluation.hold(block.floats.count + (0 if block.histograms is None else block.histograms.count))
     return Ranges(blocks, ends, range_ms, [None] * len(blocks), selector)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from frazil.query.promql.evaluation.context import Evaluation, Steps
 from frazil.query.promql.evaluation.matrix import Cells, Floats, Mask, Matrix, empty_cells
-from frazil.query.promql.evaluation.selecting import CHUNK, Ranges
+from frazil.query.promql.evaluation.selecting import CHUNK, Ranges, live
 from frazil.query.promql.functions.mixed import mixed_changes, mixed_first, mixed_instant
 from frazil.query.promql.histograms.histogram import Histogram
 from frazil.query.promql.parse.tree import Call, Node
@@ -96,6 +96,7 @@ class RangeCall:
 
     def windows(self, samples: Samples) -> Windows:
         """Returns the windows of the steps; of extended ranges with the samples that they reach for."""
+        samples = live(samples)
         ends, range_ms = self.ranges.ends, self.ranges.range_ms
         if not self.reaches:
             return windows_of(samples, ends, range_ms)
