@@ -123,7 +123,7 @@ class Calls(ABC):
                 values = vector.values[first, np.arange(steps.count)]
             return np.where(number == 1, values, np.nan)
         left, right = (self.scalar(argument, steps) for argument in node.arguments)
-        return np.minimum(left, right) if node.function == "min_of" else np.maximum(left, right)
+        return elements.lesser(left, right) if node.function == "min_of" else elements.greater(left, right)
 
     def calendar(self, node: Call, steps: Steps) -> Matrix:
         if not node.arguments:

@@ -12,6 +12,8 @@ from frazil.query.promql.windows.rates import Result
 
 # How many values are laid out at once where each window needs its values side by side.
 LAID_OUT = 4_000_000
+# Where values are further from 0 than this many times their spread, any two ways to compute it differ visibly.
+MEAN_BY_SPREAD = 1e4
 
 
 def result(windows: Windows, values: Floats) -> Result:
@@ -105,7 +107,7 @@ def time_of_extreme(windows: Windows, greatest: bool) -> Result:
 
 
 def variance_over(windows: Windows) -> Result:
-    """Returns the population's variance: of the distances from the mean, less what the mean's rounding adds."""
+    """Returns the population's variance."""
     total, lost = sums(windows)
     count = windows.widths
     squares, distances = np.zeros(windows.shape), np.zeros(windows.shape)
@@ -120,7 +122,28 @@ def variance_over(windows: Windows) -> Result:
             distance *= distance
             squares += distance
         spread = (squares - distances * distances / count) / count
-        return result(windows, np.where(spread < 0, 0.0, spread))
+        sound = (np.abs(mean) <= MEAN_BY_SPREAD * np.sqrt(spread)) | (mean == 0) | (count == 0)
+        if not sound.all():
+            return result(windows, variance_in_order(windows))
+        return result(windows, spread)
+
+
+def variance_in_order(windows: Windows) -> Floats:
+    """Returns variances by Welford's method with compensated terms, value by value as Prometheus does."""
+    count = np.zeros(windows.shape)
+    mean, mean_lost = np.zeros(windows.shape), np.zeros(windows.shape)
+    spread, spread_lost = np.zeros(windows.shape), np.zeros(windows.shape)
+    with np.errstate(all="ignore"):
+        for value, active in in_order(windows):
+            count = count + active
+            delta = value - (mean + mean_lost)
+            next_mean, next_lost = increase(delta / count, mean, mean_lost)
+            mean, mean_lost = np.where(active, next_mean, mean), np.where(active, next_lost, mean_lost)
+            term = delta * (value - (mean + mean_lost))
+            next_spread, next_lost = increase(term, spread, spread_lost)
+            spread = np.where(active, next_spread, spread)
+            spread_lost = np.where(active, next_lost, spread_lost)
+        return (spread + spread_lost) / count
 
 
 def deviation_over(windows: Windows) -> Result:
