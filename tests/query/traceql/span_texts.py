@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
-from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
 from frazil.doors.otlp.signals import SPANS
 from frazil.formats.otlp import spans
@@ -103,8 +103,8 @@ def _resource_spans(line: str) -> ResourceSpans:
                 scope.version = value
             case _:
                 owner, _, key = word.partition(".")
-                target = {"span": span, "resource": resource, "scope": scope}[owner]
-                target.attributes.add(key=key, value=value_of(value))
+                attributes = {"span": span.attributes, "resource": resource.attributes, "scope": scope.attributes}
+                attributes[owner].add(key=key, value=value_of(value))
     span.end_time_unix_nano = max(0, span.start_time_unix_nano + int(took * MILLISECOND))
     return ResourceSpans(resource=resource, scope_spans=[ScopeSpans(scope=scope, spans=[span])])
 
@@ -125,6 +125,3 @@ def _link(text: str) -> Span.Link:
 def _pairs(text: str) -> list[KeyValue]:
     found = [pair.partition("=") for pair in text.rstrip("}").split(",") if pair]
     return [KeyValue(key=key.strip(), value=value_of(value)) for key, _, value in found]
-
-
-__all__ = ["BASE", "MILLISECOND", "Status", "read_spans", "span_id", "trace_id", "value_of"]

@@ -1,10 +1,10 @@
-"""Answers queries span by span in plain Python: it walks trees, and shares nothing with the kernels but the parser."""
+"""Answers queries span by span in plain Python. It walks trees, and shares only the parser with the kernels."""
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,6 @@ from frazil.query.traceql.parse.names import Type
 from frazil.query.traceql.parse.tree import (
     Aggregate,
     Attribute,
-    Binary,
     Coalesce,
     Expression,
     Filter,
@@ -27,13 +26,19 @@ from frazil.query.traceql.parse.tree import (
     Unary,
 )
 
-TESTS = {
+TESTS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
+}
+AGGREGATES: dict[str, Callable[[list[Any]], Any]] = {
+    "min": min,
+    "max": max,
+    "avg": lambda each: sum(each) / len(each),
+    "sum": lambda each: sum(number for number in each if type(number) is type(each[0])),
 }
 MATCHES = {"=~": True, "!~": False}
 
@@ -164,13 +169,7 @@ class SlowEvaluator:
         numbers = [each for each in found if isinstance(each, int | float) and not isinstance(each, bool)]
         if not numbers:
             return False
-        result: float = {
-            "min": min,
-            "max": max,
-            "avg": lambda each: sum(each) / len(each),
-            "sum": lambda each: sum(n for n in each if type(n) is type(each[0])),
-        }[aggregate.function](numbers)
-        return bool(TESTS[symbol](result, literal.value))
+        return bool(TESTS[symbol](AGGREGATES[aggregate.function](numbers), literal.value))
 
     def spanset(self, node: Spanset, spans: list[SlowSpan]) -> list[SlowSpan]:
         match node:

@@ -20,18 +20,30 @@ from tests.query.traceql.span_texts import MILLISECOND, read_spans
 KINDS = ["unspecified", "internal", "server", "client", "producer", "consumer"]
 values = st.sampled_from([0, 1, 2, -1, 0.5, 2.0, "a", "b", True, False, ["a", "b"], [1, 2]])
 attributes = st.dictionaries(st.sampled_from("xy"), values, max_size=2)
-spans = st.builds(
-    SlowSpan,
-    trace=st.integers(1, 2),
-    id=st.integers(1, 8),
-    parent=st.integers(0, 9),
-    name=st.sampled_from("ab"),
-    kind=st.sampled_from([1, 2, 3]),
-    start=st.integers(0, 5).map(lambda n: n * MILLISECOND),
-    took=st.integers(0, 3).map(lambda n: n * MILLISECOND),
-    attributes=attributes,
-    resource=attributes,
-)
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> list[SlowSpan]:
+    """Draws two traces. Most spans are below an earlier one; some ids are there twice, and some parents are missing."""
+    found = []
+    for number in range(draw(st.integers(1, 14))):
+        own = number + 1 if draw(st.integers(0, 9)) else draw(st.integers(1, 14))
+        parent = draw(st.integers(max(0, number - 3), number) if draw(st.integers(0, 9)) else st.integers(0, 15))
+        found.append(
+            SlowSpan(
+                trace=draw(st.sampled_from([1, 1, 1, 2])),
+                id=own,
+                parent=parent,
+                name=draw(st.sampled_from("ab")),
+                kind=draw(st.sampled_from([1, 2, 3])),
+                start=draw(st.integers(0, 5)) * MILLISECOND,
+                took=draw(st.integers(0, 3)) * MILLISECOND,
+                attributes=draw(attributes),
+                resource=draw(attributes),
+            )
+        )
+    return found
+
 
 fields = st.sampled_from([".x", "span.x", "resource.x", ".y", "span.y"])
 literals = st.sampled_from(["0", "1", "2", "0.5", "2.0", "`a`", "`b`", "true"])
@@ -116,7 +128,7 @@ class _SlowPipeline(SlowEvaluator):
 
 
 @settings(max_examples=examples(120), deadline=None)
-@given(st.lists(spans, min_size=1, max_size=12), st.lists(queries, min_size=1, max_size=4))
+@given(traces(), st.lists(queries, min_size=1, max_size=6))
 def test_the_kernels_find_what_the_slow_evaluator_finds(given_spans: list[SlowSpan], asked: list[str]) -> None:
     table = read_spans("\n".join(map(written, given_spans)))
     for query in asked:
