@@ -24,7 +24,7 @@ attributes = st.dictionaries(st.sampled_from("xy"), values, max_size=2)
 
 @st.composite
 def traces(draw: st.DrawFn) -> list[SlowSpan]:
-    """Draws two traces. Most spans are below an earlier one; some ids are there twice, and some parents are missing."""
+    """Draws two traces. Most spans are below an earlier one; some ids repeat, and some parents are missing."""
     found = []
     for number in range(draw(st.integers(1, 14))):
         own = number + 1 if draw(st.integers(0, 9)) else draw(st.integers(1, 14))

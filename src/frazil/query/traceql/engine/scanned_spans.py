@@ -1,0 +1,71 @@
+"""Reads spans with scans: from table and log at one cut each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from frazil.errors import TopicNotFound
+from frazil.formats.otlp.spans import SCHEMA, TOPIC
+from frazil.log.schema.columns import NANOSECONDS
+from frazil.query.traceql.engine.source import Budget, SpanBatch
+from frazil.scan.interface import Scan, Scanner, ScanRequest
+from frazil.scan.predicates.tree import Column, In, Predicate
+
+
+class ScannedSpans:
+    """Is the source of the spans that some tenants may see."""
+
+    def __init__(self, scanner: Scanner, tenants: tuple[str, ...], budget: Budget) -> None:
+        self._scanner = scanner
+        self._tenants = tenants
+        self._budget = budget
+        self._names: frozenset[str] | None = None
+        self.scans: list[Scan] = []
+        """All scans that were made, for their statistics."""
+
+    def batches(
+        self, start_ns: int, end_ns: int, where: Predicate | None, columns: Sequence[str]
+    ) -> Iterator[SpanBatch]:
+        scan = self._scan(start_ns, end_ns, where, columns)
+        if scan is None:
+            return
+        for unit in scan.units():
+            self._budget.check()
+            yield SpanBatch(pa.Table.from_batches([unit.read()]), unit.bounds_ns[1])
+
+    def traces(
+        self, ids: Sequence[bytes], start_ns: int | None, end_ns: int | None, columns: Sequence[str]
+    ) -> pa.Table:
+        scan = self._scan(start_ns, end_ns, In(Column("trace_id"), frozenset(ids)), columns)
+        if scan is None:
+            return pa.schema([SCHEMA.field(name) for name in columns]).empty_table()
+        parts = []
+        for unit in scan.units():
+            self._budget.check()
+            part = unit.read()
+            self._budget.hold(part.nbytes)
+            parts.append(part)
+        return pa.Table.from_batches(parts, parts[0].schema if parts else scan.schema)
+
+    def _scan(
+        self, start_ns: int | None, end_ns: int | None, where: Predicate | None, columns: Sequence[str]
+    ) -> Scan | None:
+        """Returns None while nobody has sent a span yet."""
+        try:
+            request = ScanRequest(
+                TOPIC, self._tenants, start_ns, end_ns, where, self._stored(columns), "newest first"
+            )
+            scan = self._scanner.scan(request)
+        except TopicNotFound:
+            return None
+        self.scans.append(scan)
+        return scan
+
+    def _stored(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Adds to times the columns of their last digits, where the topic has them."""
+        if self._names is None:
+            self._names = frozenset(self._scanner.scan(ScanRequest(TOPIC, self._tenants)).schema.names)
+        rest = (name + NANOSECONDS for name in columns)
+        return (*columns, *(name for name in rest if name in self._names))
