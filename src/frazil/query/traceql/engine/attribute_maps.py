@@ -39,7 +39,10 @@ class AttributeMap:
 
     @property
     def keys(self) -> list[str]:
-        return list(self._coded_keys[1])
+        """Returns the keys that at least one row has."""
+        codes, known = self._coded_keys
+        names = list(known)
+        return [names[code] for code in np.unique(codes).tolist()]
 
     def column(self, key: str) -> Column:
         codes, known = self._coded_keys
@@ -51,12 +54,6 @@ class AttributeMap:
         of_rows = np.full(self.count, -1, np.int64)
         of_rows[rows] = found
         return Column(values, of_rows)
-
-    def entries(self) -> tuple[Ints, Ints, list[str]]:
-        """Returns the row and the key's code of each entry, and the keys."""
-        codes, known = self._coded_keys
-        rows = np.repeat(np.arange(self.count), np.diff(self._offsets))
-        return rows, codes.astype(np.int64), list(known)
 
     def _typed(self, places: Ints, rows: Ints) -> tuple[Ints, Values]:
         """Returns codes of the values at these places, and the values."""

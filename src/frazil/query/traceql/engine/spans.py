@@ -127,6 +127,10 @@ class Elements:
         self.count = len(self._structs)
         self._columns: dict[Field, Column] = {}
 
+    @cached_property
+    def attributes(self) -> AttributeMap:
+        return AttributeMap(self._field("attributes"), self._field("attributes_types"))
+
     def column(self, field: Field) -> Column:
         if field not in self._columns:
             own = element_kind(field) == self.kind
@@ -155,7 +159,7 @@ class Elements:
 
     def _made(self, field: Field) -> Column:
         if isinstance(field, Attribute):
-            return AttributeMap(self._field("attributes"), self._field("attributes_types")).column(field.name)
+            return self.attributes.column(field.name)
         match field.name:
             case "event:name":
                 return Column.of_dictionary(self._field("name").fill_null(""))

@@ -64,11 +64,13 @@ def _parse(text: str) -> Query:
 
 
 def parse_attribute(text: str) -> Field:
-    """Parses the name of one attribute or intrinsic."""
-    tokens = TokenStream(text)
+    """Parses the name of one attribute or intrinsic. Columns of errors count from a brace before it, as Tempo's do."""
+    tokens = TokenStream("{" + text + "}")
+    tokens.expect("{")
     if tokens.next.kind == IDENTIFIER:
         raise tokens.error(f"unknown identifier: {tokens.next.value}", tokens.next)
     found = parse_field(tokens)
+    tokens.expect("}")
     tokens.expect(END)
     return found
 
