@@ -47,10 +47,10 @@ class Api:
         self._table = table
         self._tenant = tenant
 
-    def get(self, path: str, accept: str = "", **parameters: object) -> Reply:
+    def get(self, path: str, /, *, accept: str = "", **parameters: Any) -> Reply:
         for route in ROUTES:
             if (found := _matches(route.path, path)) is not None:
-                query = urlencode({name.rstrip("_"): value for name, value in parameters.items()})
+                query = urlencode(parameters)
                 headers = {"accept": accept} if accept else {}
                 request = QueryRequest("GET", path, found, query, headers, b"", (self._tenant,), "tempo")
                 module, _, function = route.answer.partition(":")
@@ -58,16 +58,16 @@ class Api:
                 return reply
         raise LookupError(path)
 
-    def json(self, path: str, **parameters: object) -> Any:
+    def json(self, path: str, **parameters: Any) -> Any:
         reply = self.get(path, **parameters)
         assert reply.status == 200, b"".join(reply.body)
         return json.loads(b"".join(reply.body))
 
-    def search(self, path: str, **parameters: object) -> Any:
+    def search(self, path: str, **parameters: Any) -> Any:
         """Asks for the time of all spans."""
         return self.json(path, start=START, end=END, **parameters)
 
-    def error(self, path: str, **parameters: object) -> tuple[int, str]:
+    def error(self, path: str, **parameters: Any) -> tuple[int, str]:
         reply = self.get(path, **parameters)
         return reply.status, b"".join(reply.body).decode()
 

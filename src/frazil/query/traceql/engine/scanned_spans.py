@@ -22,6 +22,7 @@ class ScannedSpans:
         self._tenants = tenants
         self._budget = budget
         self._names: frozenset[str] | None = None
+        self._most_bytes = 0
         self.scans: list[Scan] = []
         """All scans that were made, for their statistics."""
 
@@ -42,11 +43,14 @@ class ScannedSpans:
         if scan is None:
             return pa.schema([SCHEMA.field(name) for name in columns]).empty_table()
         parts = []
+        nbytes = 0
         for unit in scan.units():
             self._budget.check()
-            part = unit.read()
-            self._budget.hold(part.nbytes)
-            parts.append(part)
+            parts.append(unit.read())
+            nbytes += parts[-1].nbytes
+            # What is read is let go before the next call, so that only a larger answer takes more memory.
+            self._budget.hold(max(0, nbytes - self._most_bytes))
+            self._most_bytes = max(nbytes, self._most_bytes)
         return pa.Table.from_batches(parts, parts[0].schema if parts else scan.schema)
 
     def _scan(

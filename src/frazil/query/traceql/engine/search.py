@@ -59,9 +59,12 @@ def search(
     starts: list[int] = []
     for ids, latest_ns in candidates(pipeline, source, budget, start_ns, end_ns, limit):
         if ids:
-            part = _judge(pipeline, source, budget, ids, (start_ns, end_ns), columns)
+            traces = read_traces(source, budget, ids, (start_ns, end_ns), columns)
+            part = _narrowed(pipeline, _judge(pipeline, traces, start_ns, end_ns), limit)
             starts += part.traces.trace_starts[part.numbers].tolist()
-            found.append(part)
+            if part.numbers:
+                budget.hold(part.traces.table.nbytes)
+                found.append(part)
         # A trace that is still to come starts no later than its span, and so no later than this.
         if len(starts) >= limit and sorted(starts, reverse=True)[limit - 1] >= latest_ns:
             break
@@ -119,20 +122,22 @@ def read_traces(
     return assemble(table)
 
 
-def _judge(
-    pipeline: Pipeline,
-    source: SpanSource,
-    budget: Budget,
-    ids: Sequence[bytes],
-    times: tuple[int, int],
-    columns: Sequence[str],
-) -> FoundTraces:
-    traces = read_traces(source, budget, ids, times, columns)
-    budget.hold(traces.table.nbytes)
-    within = (traces.trace_starts <= times[1]) & (traces.trace_ends >= times[0])
-    everything = Spansets.all_of(traces)
-    sets = run_pipeline(pipeline, traces, everything.keep_sets(within))
+def _judge(pipeline: Pipeline, traces: Traces, start_ns: int, end_ns: int) -> FoundTraces:
+    within = (traces.trace_starts <= end_ns) & (traces.trace_ends >= start_ns)
+    sets = run_pipeline(pipeline, traces, Spansets.all_of(traces).keep_sets(within))
     return FoundTraces(traces, sets, np.unique(sets.trace_of_set).tolist())
+
+
+def _narrowed(pipeline: Pipeline, part: FoundTraces, limit: int) -> FoundTraces:
+    """Lets go of most traces if few of them are wanted: those that were found, and of these the newest."""
+    if len(part.numbers) > limit:
+        starts = part.traces.trace_starts[part.numbers]
+        newest = np.argsort(-starts, kind="stable")[:limit]
+        part = FoundTraces(part.traces, part.sets, np.sort(np.array(part.numbers)[newest]).tolist())
+    if 2 * len(part.numbers) > part.traces.trace_count or not part.numbers:
+        return part
+    traces = part.traces.only(part.numbers)
+    return FoundTraces(traces, run_pipeline(pipeline, traces), list(range(traces.trace_count)))
 
 
 def _newest(found: list[FoundTraces], limit: int) -> list[FoundTraces]:

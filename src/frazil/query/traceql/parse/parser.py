@@ -64,7 +64,7 @@ def _parse(text: str) -> Query:
 
 
 def parse_attribute(text: str) -> Field:
-    """Parses the name of one attribute or intrinsic. Columns of errors count from a brace before it, as Tempo's do."""
+    """Parses the name of one attribute or intrinsic. Errors count columns from a brace before it, as Tempo's do."""
     tokens = TokenStream("{" + text + "}")
     tokens.expect("{")
     if tokens.next.kind == IDENTIFIER:
