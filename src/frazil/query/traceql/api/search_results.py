@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from frazil.query.traceql.api.values_json import Json, field_json, value_json
+from frazil.query.traceql.engine.codes import distinct_codes
 from frazil.query.traceql.engine.columns import hex_texts, id_bytes, integers, whole_column
 from frazil.query.traceql.engine.fields import fields_of_pipeline
 from frazil.query.traceql.engine.search import FoundTraces
@@ -101,12 +103,15 @@ def _spans(traces: Traces, rows: Any, fields: list[Field]) -> list[Json]:
 
 def _service_stats(traces: Traces, number: int) -> Json:
     rows = np.arange(traces.first_rows[number], traces.first_rows[number + 1])
-    codes, services = traces.column(_SERVICE).take(rows).distinct()
-    failed = integers(whole_column(traces.table, "status_code"), 0)[rows] == _ERROR
-    counts, errors = (np.bincount(codes[each], minlength=len(services)) for each in (failed | True, failed))
+    column = traces.column(_SERVICE)
+    assert column.codes is not None, "services are a dictionary"
+    used, codes = distinct_codes(column.codes[rows] + 1)
+    failed = integers(whole_column(traces.table, "status_code").take(pa.array(rows)), 0) == _ERROR
+    counts, errors = np.bincount(codes), np.bincount(codes[failed], minlength=len(used))
     found: Json = {}
-    for service, count, error in zip(services, counts.tolist(), errors.tolist(), strict=True):
-        found[str(service.value or "")] = {"spanCount": count} | ({"errorCount": error} if error else {})
+    for code, count, error in zip(used.tolist(), counts.tolist(), errors.tolist(), strict=True):
+        service = column.values.texts[code - 1].as_py() if code else ""
+        found[service] = {"spanCount": count} | ({"errorCount": error} if error else {})
     return found
 
 

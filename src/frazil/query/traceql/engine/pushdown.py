@@ -9,7 +9,19 @@ from frazil.query.traceql.engine.comparing import turned
 from frazil.query.traceql.engine.fields import ATTRIBUTE_COLUMNS, ELEMENT_KINDS, is_service_name
 from frazil.query.traceql.parse.names import KINDS, STATUSES, Type
 from frazil.query.traceql.parse.tree import Attribute, Binary, Expression, Intrinsic, Static
-from frazil.scan.predicates.tree import And, Column, Comparison, IsNull, MapValue, Matches, Not, Or, Predicate, Term
+from frazil.scan.predicates.tree import (
+    And,
+    Column,
+    Comparison,
+    IsNull,
+    MapValue,
+    Matches,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+    Term,
+)
 
 _OPERATORS = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
@@ -78,9 +90,9 @@ def _of_term(symbol: str, term: Term, literal: Static) -> Predicate | None:
         case Type.STRING if literal.value:
             found = _of_text(symbol, term, str(literal.value))
             # An array fits if one of its elements does; it is stored as JSON.
-            return None if found is None else Or((found, Matches(term, r"^\["))) if _may_be_array(term) else found
+            return None if found is None else Or((found, StartsWith(term, "["))) if _may_be_array(term) else found
         case Type.BOOLEAN if symbol == "=":
-            return Or((Comparison(term, "==", str(literal)), Matches(term, r"^\[")))
+            return Or((Comparison(term, "==", str(literal)), StartsWith(term, "[")))
         case Type.INT if symbol == "=":
             return Or((Comparison(term, "==", str(literal.value)), Matches(term, r"^\[|\.|e|E")))
     return Not(IsNull(term)) if isinstance(term, MapValue) else None

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.errors import TopicNotFound
 from frazil.formats.otlp.spans import SCHEMA, TOPIC
 from frazil.log.schema.columns import NANOSECONDS
 from frazil.query.traceql.engine.source import Budget, SpanBatch
-from frazil.scan.interface import Scan, Scanner, ScanRequest
+from frazil.scan.interface import Scan, Scanner, ScanRequest, Unit
 from frazil.scan.predicates.tree import Column, In, Predicate
+
+MANY = 256
+"""More ids of traces than these are looked up here, and are no part of the predicate of a scan."""
 
 
 class ScannedSpans:
@@ -39,14 +43,16 @@ class ScannedSpans:
     def traces(
         self, ids: Sequence[bytes], start_ns: int | None, end_ns: int | None, columns: Sequence[str]
     ) -> pa.Table:
-        scan = self._scan(start_ns, end_ns, In(Column("trace_id"), frozenset(ids)), columns)
+        many = len(ids) > MANY
+        scan = self._scan(start_ns, end_ns, None if many else In(Column("trace_id"), frozenset(ids)), columns)
         if scan is None:
             return pa.schema([SCHEMA.field(name) for name in columns]).empty_table()
+        wanted = pa.array(ids, pa.binary(16))
         parts = []
         nbytes = 0
         for unit in scan.units():
             self._budget.check()
-            parts.append(unit.read())
+            parts.append(_of_traces(unit, wanted) if many else unit.read())
             nbytes += parts[-1].nbytes
             # What is read is let go before the next call, so that only a larger answer takes more memory.
             self._budget.hold(max(0, nbytes - self._most_bytes))
@@ -73,3 +79,10 @@ class ScannedSpans:
             self._names = frozenset(self._scanner.scan(ScanRequest(TOPIC, self._tenants)).schema.names)
         rest = (name + NANOSECONDS for name in columns)
         return (*columns, *(name for name in rest if name in self._names))
+
+
+def _of_traces(unit: Unit, ids: pa.Array) -> pa.RecordBatch:
+    chosen = pc.is_in(unit.read(["trace_id"]).column(0).cast(pa.binary(16)), ids)
+    if not chosen.true_count:
+        return unit.read().slice(0, 0)
+    return unit.read().filter(chosen)

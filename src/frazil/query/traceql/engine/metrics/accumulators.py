@@ -8,10 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
+from frazil.query.traceql.engine.codes import distinct_codes
 from frazil.query.traceql.engine.metrics.exemplars import ExemplarChoice
 from frazil.query.traceql.engine.metrics.grid import Grid
 from frazil.query.traceql.engine.metrics.groups import Grid2D, Groups
-from frazil.query.traceql.engine.metrics.histograms import bucket_bound, bucket_numbers, quantile
+from frazil.query.traceql.engine.metrics.histograms import MOST_BUCKETS, bucket_bound, bucket_numbers, quantile
 from frazil.query.traceql.engine.metrics.series import Exemplar, Label, Series, named
 from frazil.query.traceql.engine.spans import Spans
 from frazil.query.traceql.engine.values import Floats, Ints, Kind, Values
@@ -125,10 +126,11 @@ class Histograms:
         rows, steps = rows[kept], steps[kept]
         groups = self._groups.numbers(spans, rows)
         numbers = bucket_numbers(values.ints[kept], values.kinds[kept] == Kind.DURATION)
-        pairs, inverse = np.unique(np.stack([groups, numbers]), axis=1, return_inverse=True)
-        places = [self._buckets.setdefault((group, number), len(self._buckets)) for group, number in pairs.T.tolist()]
+        used, inverse = distinct_codes(groups * MOST_BUCKETS + numbers)
+        pairs = [divmod(code, MOST_BUCKETS) for code in used.tolist()]
+        places = [self._buckets.setdefault(pair, len(self._buckets)) for pair in pairs]
         self._hold(self._counts.grow(len(self._buckets)))
-        of_rows = np.array(places, np.int64)[inverse.reshape(-1)]
+        of_rows = np.array(places, np.int64)[inverse]
         np.add.at(self._counts.flat, of_rows * self._grid.count + steps, 1)
         by_group = self._function.name == "quantile_over_time"
         self._choice.offer(spans, rows, groups if by_group else of_rows, steps, in_seconds(values)[kept])

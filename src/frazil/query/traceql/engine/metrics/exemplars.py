@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from frazil.query.traceql.engine.codes import distinct_codes
 from frazil.query.traceql.engine.columns import whole_column
 from frazil.query.traceql.engine.metrics.series import Exemplar, Label, text
 from frazil.query.traceql.engine.spans import Spans
@@ -35,8 +36,10 @@ class ExemplarChoice:
         room = 4 * self._most - len(self._taken)
         if room <= 0 or not len(rows):
             return
-        _, first = np.unique(groups * (int(steps.max()) + 1) + steps, return_index=True)
-        first = [place for place in first.tolist() if (int(groups[place]), int(steps[place])) not in self._taken]
+        used, inverse = distinct_codes(groups * (int(steps.max()) + 1) + steps)
+        places = np.zeros(len(used), np.int64)
+        places[inverse[::-1]] = np.arange(len(rows))[::-1]
+        first = [place for place in places.tolist() if (int(groups[place]), int(steps[place])) not in self._taken]
         ids = trace_texts(whole_column(spans.table, "trace_id").take(pa.array(rows[first[:room]])))
         for place, trace in zip(first, ids, strict=False):
             if trace in self._traces:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from frazil.query.traceql.engine.codes import distinct_codes
 from frazil.query.traceql.engine.metrics.series import Label, Labels, text
 from frazil.query.traceql.engine.spans import Spans
 from frazil.query.traceql.engine.values import Floats, Ints
@@ -27,8 +28,7 @@ class Groups:
         combinations: list[tuple[Static, ...]] = [()]
         for field in self._by:
             own, statics = spans.column(field).take(rows).distinct()
-            used, inverse = np.unique(codes * len(statics) + own, return_inverse=True)
-            codes = inverse.astype(np.int64)
+            used, codes = distinct_codes(codes * len(statics) + own)
             pairs = [divmod(code, len(statics)) for code in used.tolist()]
             combinations = [(*combinations[before], statics[place]) for before, place in pairs]
         if not len(rows):

@@ -8,6 +8,8 @@ from frazil.query.traceql.engine.values import Bools, Floats, Ints
 
 _DURATIONS = 64
 """This is added to the numbers of buckets of durations, whose bounds are shown in seconds."""
+MOST_BUCKETS = 2 * _DURATIONS
+"""The numbers of buckets are below this."""
 
 
 def bucket_numbers(values: Ints, durations: Bools) -> Ints:
