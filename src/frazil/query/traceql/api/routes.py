@@ -23,4 +23,10 @@ ROUTES: list[QueryRoute] = [
     _route("/api/v2/search/tag/{tag}/values", "tag_values:typed_tag_values", "Returns values with their types."),
     _route("/api/metrics/query_range", "metrics:query_range", "Returns series of samples."),
     _route("/api/metrics/query", "metrics:query_instant", "Returns one number for each series."),
+    _route("/jaeger/api/services", "jaeger:services", "Returns the services that sent spans."),
+    _route("/jaeger/api/services/{service}/operations", "jaeger:operations_of_service", "Returns names of spans."),
+    _route("/jaeger/api/operations", "jaeger:operations", "Returns names and kinds of spans."),
+    _route("/jaeger/api/traces", "jaeger:traces", "Searches traces."),
+    _route("/jaeger/api/traces/{id}", "jaeger:trace", "Returns a trace."),
+    _route("/jaeger/api/dependencies", "jaeger:dependencies", "Returns which services call which."),
 ]

@@ -116,15 +116,22 @@ class Spans:
 
 
 class Elements:
-    """Has the events, or the links, of some spans, one in a row. A field of the span is the same for all of them."""
+    """Has the events, or the links, of some spans, one in a row. A field of the span is the same for all of them.
+
+    A span without any has one row of nil, so that conditions of which only a part is about events find it.
+    """
 
     def __init__(self, spans: Spans, kind: str) -> None:
         self.kind = kind
         self._spans = spans
         lists = whole_column(spans.table, kind + "s")
-        self.owners: Ints = pc.list_parent_indices(lists).to_numpy().astype(np.int64)
+        self._own: Ints = pc.list_parent_indices(lists).to_numpy().astype(np.int64)
         self._structs = lists.flatten()
-        self.count = len(self._structs)
+        without = np.ones(spans.count, bool)
+        without[self._own] = False
+        self.owners: Ints = np.concatenate([self._own, np.flatnonzero(without)])
+        self._places: Ints = np.where(np.arange(len(self.owners)) < len(self._own), np.arange(len(self.owners)), -1)
+        self.count = len(self.owners)
         self._columns: dict[Field, Column] = {}
 
     @cached_property
@@ -134,7 +141,10 @@ class Elements:
     def column(self, field: Field) -> Column:
         if field not in self._columns:
             own = element_kind(field) == self.kind
-            self._columns[field] = self._made(field) if own else self._spans.column(field).take(self.owners)
+            if own:
+                self._columns[field] = self._made(field).take(self._places)
+            else:
+                self._columns[field] = self._spans.column(field).take(self.owners)
         return self._columns[field]
 
     def elements(self, kind: str) -> Elements:
@@ -165,7 +175,7 @@ class Elements:
                 return Column.of_dictionary(self._field("name").fill_null(""))
             case "event:timeSinceStart":
                 times = integers(self._field("time_unix_nano"), 0)
-                return Column(Values.of_ints(times - self._spans.starts[self.owners], Kind.DURATION))
+                return Column(Values.of_ints(times - self._spans.starts[self._own], Kind.DURATION))
             case "link:traceID":
                 return self._hex("trace_id")
         return self._hex("span_id")
