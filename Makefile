@@ -35,7 +35,7 @@ run: $(READY)  ## Start Frazil on this machine (data in ./data)
 test: $(READY) $(DANUBE)  ## Lint, strict types and all tests
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m tests.servers.jars
-	@$(BIN)/python -m pytest -n 4 --dist loadgroup -m "not soak"
+	@FRAZIL_TEST_EXAMPLES=0.3 $(BIN)/python -m pytest -n 4 --dist loadgroup -m "not soak"
 
 quick: $(READY)  ## Lint, strict types and all tests that need neither Spark nor a server, with few examples
 	@$(MAKE) --no-print-directory lint

@@ -89,13 +89,20 @@ class Connection:
     def get(self, path: str) -> tuple[int, bytes]:
         """Returns status and body."""
         try:
-            return self._ask(path)
+            return self._ask("GET", path)
         except (RemoteDisconnected, ConnectionResetError, BrokenPipeError):
             self._connection.close()
-            return self._ask(path)
+            return self._ask("GET", path)
 
-    def _ask(self, path: str) -> tuple[int, bytes]:
-        self._connection.request("GET", path)
+    def sql(self, text: str) -> bytes:
+        """Returns the rows as JSON."""
+        status, body = self._ask("POST", "/sql", text)
+        if status != 200:
+            raise RuntimeError(f"refused: {body!r}")
+        return body
+
+    def _ask(self, method: str, path: str, body: str | None = None) -> tuple[int, bytes]:
+        self._connection.request(method, path, body)
         answer = self._connection.getresponse()
         return answer.status, answer.read()
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import random
 import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,6 +59,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 _SERVERS = {"s3_server", "nessie", "kafka", "own_kafka", "registry", "spark_keeper"}
+_KINDS = {"nessie", "s3"}
+"""Parameters of fixtures that ask for a server while the test runs."""
 _ALL_WITH_SERVERS = {"app", "cli", "doors", "faults", "fuzz", "pyspark_frazil", "servers", "web"}
 
 
@@ -64,11 +70,28 @@ def _needs_server(item: pytest.Item) -> bool:
         return True
     if item.path.relative_to(Path(__file__).parent).parts[0] in _ALL_WITH_SERVERS:
         return True
-    names = vars(getattr(item, "module", None) or object)
-    return any(
-        value is subprocess or str(getattr(value, "__module__", "")).startswith("tests.servers")
-        for value in names.values()
+    if _KINDS.intersection(_texts(item)) or item.get_closest_marker("xdist_group"):
+        return True
+    return _starts_processes(getattr(item, "module", None))
+
+
+@cache
+def _starts_processes(module: ModuleType | None) -> bool:
+    """Tells whether a module of tests, or one that it imports from, starts servers or processes."""
+    used = {str(getattr(value, "__module__", "")) for value in vars(module or object).values()}
+    if any(name.startswith("tests.servers") for name in used):
+        return True
+    # A module's own tests are among its values, so it is one of these.
+    beside = [sys.modules[name] for name in used if name.startswith("tests.") and name in sys.modules]
+    return any(value is subprocess or value is multiprocessing for each in beside for value in vars(each).values())
+
+
+def _texts(item: pytest.Item) -> list[str]:
+    """Returns the parameters of a test that are texts."""
+    parameters = (
+        item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
     )
+    return [value for value in parameters if isinstance(value, str)]
 
 
 # Their ports are the same for all: only the tests that are about them open the doors, on free ones.

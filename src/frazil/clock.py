@@ -43,7 +43,7 @@ def boot_id() -> str:
 
 @dataclass(frozen=True)
 class World:
-    """What the log takes from outside beside its store and its folder."""
+    """Holds what the log takes from outside beside its store and its folder."""
 
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.SystemRandom)

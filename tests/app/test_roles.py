@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.app.roles import Role, everything, ingest, pipeline_alone
+from frazil.app.roles import Role, everything, ingest, maintenance_alone, pipeline_alone, query_alone
 from frazil.config.model import Config
 from frazil.ops.metrics import create_registry
 
@@ -23,6 +23,8 @@ KAFKA = {"bootstrap_servers": ["localhost:9092"], "topics": ["orders"]}
         (ingest, {"kafka": KAFKA, **CLOSED}, ["log", "buffer", "kafka", "topics"]),
         (ingest, {}, ["log", "buffer", "telemetry", "topics"]),
         (pipeline_alone, {"kafka": KAFKA}, ["pipeline"]),
+        (query_alone, {"kafka": KAFKA}, ["query"]),
+        (maintenance_alone, {"maintenance": {"enabled": False}}, ["maintenance"]),
     ],
 )
 def test_parts_start_before_those_that_need_them(

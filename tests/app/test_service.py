@@ -15,7 +15,7 @@ from frazil.app.service import Service
 from frazil.errors import FrazilError, LogCorrupted, ShutdownError
 from frazil.ops.health import HEALTHY, Health, HealthRegistry
 from frazil.ops.metrics import create_registry
-from frazil.web.operations import create_app
+from frazil.web.ports.operations import create_app
 from frazil.web.server import HttpServer
 from tests.ops.support import run
 
@@ -169,7 +169,7 @@ def test_a_part_that_fails_to_stop_does_not_keep_others_from_it() -> None:
 STUCK = """
 import asyncio, signal, time
 from frazil.ops.health import HEALTHY, HealthRegistry
-from frazil.web.operations import create_app
+from frazil.web.ports.operations import create_app
 from frazil.ops.metrics import create_registry
 from frazil.web.server import HttpServer
 from frazil.app.service import Service

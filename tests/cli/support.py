@@ -1,4 +1,4 @@
-"""Runs the real `frazil` command in a process of its own."""
+"""Runs the real `frazil` command in processes of their own."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cli.forked import ForkedCommands
+
 FRAZIL = Path(sys.executable).with_name("frazil")
 TIMEOUT_SECONDS = 60
+
+_commands = ForkedCommands()
 
 NO_TELEMETRY = {f"FRAZIL__{door}__ENABLED": "false" for door in ("OTLP", "LOKI", "PROMETHEUS", "DANUBE")}
 
@@ -28,6 +32,17 @@ def environment(**settings: str) -> dict[str, str]:
 
 
 def frazil(folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command in a process that has imported it already."""
+    return frazil_given(b"", folder, *arguments, **settings)
+
+
+def frazil_given(content: bytes, folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command that may read `content` from its input."""
+    return _commands.run(arguments, folder, environment(**settings), TIMEOUT_SECONDS, content)
+
+
+def new_frazil(folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command as a user's shell does: in a new process, which takes a second of CPU time for its imports."""
     return subprocess.run(
         [FRAZIL, *arguments],
         cwd=folder,
@@ -58,12 +73,27 @@ def serving(folder: Path, settings: Mapping[str, str] | None = None, *, pipeline
 
     Few tests need its pipeline, and so Spark.
     """
+    given = {"FRAZIL__PIPELINE__ENABLED": str(pipeline).lower(), **(settings or {})}
+    with _running(folder, ("serve",), given, r"operations +(http://\S+)", "Ctrl-C") as served:
+        yield served
+
+
+@contextmanager
+def running(folder: Path, *role: str, **settings: str) -> Iterator[Served]:
+    """Runs `frazil` in another role on a free port, once it has said where its health is."""
+    with _running(folder, role, settings, r"health at (http://\S+)/health", "") as served:
+        yield served
+
+
+@contextmanager
+def _running(
+    folder: Path, arguments: Sequence[str], settings: Mapping[str, str], url: str, last: str
+) -> Iterator[Served]:
+    """Waits for the line that begins with `last`, which is in the banner after the URL or has it."""
     process = subprocess.Popen(
-        [FRAZIL, "serve"],
+        [FRAZIL, *arguments],
         cwd=folder,
-        env=environment(
-            FRAZIL__SERVER__PORT="0", FRAZIL__PIPELINE__ENABLED=str(pipeline).lower(), **(settings or {})
-        ),
+        env=environment(**{"FRAZIL__SERVER__PORT": "0", **settings}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -73,13 +103,13 @@ def serving(folder: Path, settings: Mapping[str, str] | None = None, *, pipeline
         lines = []
         for line in process.stdout:
             lines.append(line)
-            if line.startswith("Ctrl-C"):
+            if line.startswith(last):
                 break
         banner = "".join(lines)
-        found = re.search(r"operations +(http://\S+)", banner)
+        found = re.search(url, banner)
         if found is None:
             _, errors = process.communicate(timeout=TIMEOUT_SECONDS)
-            raise AssertionError(f"frazil serve did not start:\n{banner}{errors}")
+            raise AssertionError(f"frazil {' '.join(arguments)} did not start:\n{banner}{errors}")
         yield Served(process, banner, found[1])
     finally:
         process.kill()

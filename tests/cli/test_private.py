@@ -28,6 +28,9 @@ from tests.pipeline.spark.open_ports import (
     unix_listeners,
 )
 
+# The tests share one process, and so one JVM.
+pytestmark = pytest.mark.xdist_group("private")
+
 ROWS = 20
 SOON = 240.0
 

@@ -17,7 +17,7 @@ from frazil.app.status import status_endpoint
 from frazil.config.model import Config
 from frazil.ops.health import Health, HealthRegistry
 from frazil.ops.metrics import create_registry
-from frazil.web.operations import create_app
+from frazil.web.ports.operations import create_app
 from frazil.web.server import HttpServer
 from tests.cli.support import FRAZIL, environment, frazil, serving
 from tests.ops.support import run
@@ -37,7 +37,7 @@ def ask(folder: Path, app: ASGIApp, *arguments: str) -> subprocess.CompletedProc
     return run(scenario())
 
 
-def app_of(health: HealthRegistry, metrics: CollectorRegistry | None = None) -> Starlette:
+def app_of(health: HealthRegistry, metrics: CollectorRegistry | None = None) -> ASGIApp:
     metrics = metrics or create_registry()
     return create_app(health, metrics, [status_endpoint(Config(), health, metrics)])
 

@@ -17,6 +17,10 @@ SETTINGS = list(all_settings())
 _ITEMS = st.one_of(NAMES, NAMES.map(lambda name: f"day({name})"), NAMES.map(lambda name: f"bucket(16, {name})"))
 
 
+GRACE = ("log", "trim_grace_seconds")
+"""Queries must end before this time has passed."""
+
+
 def valid_text(setting: Setting) -> st.SearchStrategy[str]:
     """Generates allowed texts as they would be written in a file or a variable."""
     if setting.choices:
@@ -47,9 +51,15 @@ def all_texts() -> st.SearchStrategy[dict[KeyPath, str]]:
             else:
                 # The other compressions have no levels.
                 texts[key] = "zstd"
+        longest = max(float(text) for key, text in texts.items() if _limits_queries(key))
+        texts[GRACE] = str(longest + float(texts[GRACE]))
         return {named(key, name): text for key, text in texts.items()}
 
     return st.builds(fit, st.fixed_dictionaries({path: valid_text(setting) for path, setting in SETTINGS}), NAMES)
+
+
+def _limits_queries(key: KeyPath) -> bool:
+    return key[0] in ("query", "sql") and key[-1] == "timeout_seconds"
 
 
 def companions(key: KeyPath) -> dict[KeyPath, str]:
@@ -65,6 +75,10 @@ def companions(key: KeyPath) -> dict[KeyPath, str]:
         needed[*key[:-1], "record"] = "shop.Order"
     if key[-2:] in (("format", "value"), ("format", "key")):
         needed["kafka", "registry", "url"] = "http://localhost:8081"
+    if _limits_queries(key):
+        needed[GRACE] = "2e9"
+    if key == GRACE:
+        needed |= {("query", "timeout_seconds"): "0.0001", ("sql", "timeout_seconds"): "0.0001"}
     if key == ("kafka", "topics"):
         needed["kafka", "bootstrap_servers"] = "localhost:9092"
     if key[1:] in (("tls", "cert"), ("tls", "key")):

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from frazil.app.parts.log import LogPart
+from frazil.app.parts.ports import PortsPart
 from frazil.app.parts.query import QueryPart
 from frazil.app.parts.telemetry import TelemetryPart
 from frazil.app.parts.topics import TopicsPart
@@ -19,7 +20,7 @@ from frazil.config.model import Config
 from frazil.ops.health import HealthRegistry
 from frazil.ops.metrics import create_registry
 from frazil.web import bodies
-from frazil.web.operations import create_app
+from frazil.web.ports.operations import create_app
 from frazil.web.server import HttpServer
 from tests.doors.telemetry.support import settings
 from tests.ops.support import run
@@ -53,26 +54,27 @@ async def all_ports(folder: Path) -> AsyncIterator[dict[str, httpx.URL]]:
     config: Config = settings(folder, danube={"enabled": False})
     metrics = create_registry()
     log = LogPart(config, metrics)
-    topics, query = TopicsPart(config, metrics, lambda: log.log), QueryPart(config, log, metrics)
+    topics, query = TopicsPart(config, metrics, lambda: log.log), QueryPart(config, metrics, log)
     doors = TelemetryPart(config, metrics, lambda: log.log)
+    ports = PortsPart(config, HealthRegistry(), metrics, doors.contributions)
     server = HttpServer(
         create_app(HealthRegistry(), metrics, [*topics.endpoints, *query.endpoints]), "127.0.0.1", 0, metrics=metrics
     )
     await server.start()
-    for part in (log, topics, doors):
+    for part in (log, topics, doors, ports):
         await part.start()
     try:
         async with httpx.AsyncClient(base_url=server.url) as client:
             await client.put("/topics/t")
             await client.put("/topics/t/subscriptions/s")
             yield {"server": httpx.URL(server.url)} | {
-                api: httpx.URL(doors.url(api)) for api in ("otlp", "loki", "prometheus")
+                api: httpx.URL(ports.url(api)) for api in ("otlp", "loki", "prometheus")
             }
             # Everything works on as before, and nothing was stored.
             assert (await client.get("/topics/t")).json()["messages"] == []
         assert [writer.next_offset for writer in log.log.writers if writer.topic != "t"] in ([], [0], [0, 0])
     finally:
-        for part in (doors, topics, log):
+        for part in (ports, doors, topics, log):
             await part.stop()
         await server.stop()
 

@@ -30,6 +30,11 @@ BUSY: dict[str, Any] = {
     "expiry": {"interval_seconds": 3, "keep_last": 2, "max_snapshots": 4, "max_age_hours": 0},
     "trim": {"interval_seconds": 3},
 }
+QUICK_TRIM: dict[str, Any] = {
+    "log": {"trim_grace_seconds": 5},
+    "query": {"timeout_seconds": 4},
+    "sql": {"timeout_seconds": 4},
+}
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 MOVED_SECONDS = 240.0
 
@@ -37,9 +42,8 @@ MOVED_SECONDS = 240.0
 def pipeline_config(folder: Path, master: str = "local[2]", **settings: Any) -> Config:
     """Returns settings of a pipeline that moves records at once and runs maintenance all the time."""
     spark = {**SHORT_LIVED, "spark.master": master}
-    log = {"trim_grace_seconds": 5}
     return local_config(
-        folder, **{"pipeline": {**QUICK, "spark": spark}, "maintenance": BUSY, "log": log, **settings}
+        folder, **{"pipeline": {**QUICK, "spark": spark}, "maintenance": BUSY, **QUICK_TRIM, **settings}
     )
 
 

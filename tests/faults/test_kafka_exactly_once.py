@@ -12,7 +12,7 @@ from frazil.config.model import Config
 from tests.faults.group_members import PARTITIONS, SESSION_SECONDS, Group, Settings, door_settings, s3_settings
 from tests.faults.kafka_arrivals import check_log, check_table, few, log_places, moved, wait_until_arrived
 from tests.faults.kafka_producer import Producing
-from tests.faults.pipeline_fleet import BUSY, MOVED_SECONDS, QUICK
+from tests.faults.pipeline_fleet import BUSY, MOVED_SECONDS, QUICK, QUICK_TRIM
 from tests.pipeline.pipeline_process import PipelineProcess
 from tests.pipeline.support import move_all, pipeline_context
 from tests.servers.broker import Broker
@@ -124,7 +124,7 @@ def test_many_deaths(
         "data_dir": tmp_path / "pipeline",
         "pipeline": {**QUICK, "spark": {**SHORT_LIVED, "spark.master": "local[2]"}},
         "maintenance": BUSY,
-        "log": {"trim_grace_seconds": 5},
+        **QUICK_TRIM,
     }
     config = Config.model_validate(pipeline_settings)
     with (

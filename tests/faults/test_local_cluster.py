@@ -25,6 +25,7 @@ def config_of(folder: Path, master: str) -> Config:
     return pipeline_config(folder, master, topics={TOPICS[0]: {"derived": LOUD}})
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_an_executor_is_killed(tmp_path: Path, seed: int) -> None:
     """The topic has a derived table and dead letters too.

@@ -17,7 +17,7 @@ from frazil.lake.catalog.lake import Lake
 from frazil.lake.tables.tables import base_identifier
 from frazil.scan.read_api import read
 from tests.doors.telemetry.process import OPEN, DoorProcess, Ports
-from tests.faults.pipeline_fleet import MOVED_SECONDS, pipeline_config
+from tests.faults.pipeline_fleet import MOVED_SECONDS, QUICK_TRIM, pipeline_config
 from tests.faults.serve_process import Serve
 from tests.faults.telemetry_clients import COLUMNS, Exporters
 from tests.pipeline.processes import committed
@@ -143,7 +143,7 @@ def test_many_deaths(tmp_path: Path, seed: int) -> None:
     """The whole of `frazil serve` runs: the pipeline moves, compacts, expires and trims as often as it can."""
     chance = random.Random(seed)
     ports = Ports.free()
-    log = {"trim_grace_seconds": 5, "seal": {"interval_seconds": 0.5}}
+    log = {**QUICK_TRIM["log"], "seal": {"interval_seconds": 0.5}}
     config = pipeline_config(tmp_path, **ports.settings, log=log)
     recognised = checks = 0
     with Exporters(ports, pause=0.02) as exporters, Serve(tmp_path / "serve", config, **OPEN) as serve:

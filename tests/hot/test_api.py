@@ -25,7 +25,7 @@ from frazil.scan.lookup.cold_lookup import ColdLookup
 from frazil.scan.lookup.interface import RowLookup
 from frazil.scan.tenants import Tenant
 from frazil.web.answers import ARROW_STREAM
-from frazil.web.operations import create_app
+from frazil.web.ports.operations import create_app
 from frazil.web.server import HttpServer
 from tests.hot.support import TOPIC, config_of, records
 from tests.ops.support import run

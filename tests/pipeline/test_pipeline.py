@@ -59,7 +59,7 @@ def foreign(lake: Lake, identifier: tuple[str, ...]) -> None:
 
 def test_topics_with_nothing_to_move_cost_nothing(tmp_path: Path) -> None:
     config = local_config(tmp_path, pipeline={**QUICK, "idle_seconds": 3})
-    topics = [f"topic{number}" for number in range(5)]
+    topics = [f"topic{number}" for number in range(3)]
     with Log(config) as log:
         for topic in topics:
             append(log, topic, 10)

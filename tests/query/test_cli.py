@@ -13,6 +13,9 @@ import pytest
 from tests.cli.support import FRAZIL, TIMEOUT_SECONDS, environment, frazil, serving
 from tests.query.support import World, rows
 
+# The tests share one topic.
+pytestmark = pytest.mark.xdist_group("sql-command")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -11,14 +11,13 @@ import pytest
 
 import frazil
 from frazil.config.model import Config
-from frazil.doors.danube.failures import code_of
-from frazil.doors.http.refusals import refusal
 from frazil.errors import LogCorrupted, StorageError, TableDamaged
-from frazil.hot.api import _refusal as hot_refusal
-from frazil.query.sql.api import _refused as sql_refused
 from frazil.query.sql.session import SqlSession
 from frazil.scan.lookup.cold_lookup import ColdLookup
 from frazil.topics.read.starts import Start
+from frazil.web.answers import refused
+from frazil.web.failures import kind_of
+from frazil.web.grpc.codes import code_of
 from tests.lake.checksums.damage import bit_of_column, data_paths, flip
 from tests.query.support import World, rows
 from tests.topics.support import TIME, TOPIC, Shop, read_all
@@ -111,8 +110,8 @@ def test_a_damaged_segment_is_not_asked_for_times(tmp_path: Path) -> None:
 
 def test_no_door_asks_its_clients_to_try_again() -> None:
     error = TableDamaged("Data file a/b/c.parquet of table a.b is damaged")
-    for refused in (refusal(error), sql_refused(error), hot_refusal(error)):
-        assert refused.status_code == 500
-        assert b"c.parquet" in refused.body
-        assert "retry-after" not in refused.headers
-    assert code_of(error) is grpc.StatusCode.DATA_LOSS
+    answer = refused(error)
+    assert answer.status_code == 500
+    assert b"c.parquet" in answer.body
+    assert "retry-after" not in answer.headers
+    assert code_of(kind_of(error)) is grpc.StatusCode.DATA_LOSS

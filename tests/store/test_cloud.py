@@ -122,12 +122,12 @@ def test_two_puts_at_once_can_both_be_told_to_try_again(proxied: ObjectStore, s3
 
 
 def test_a_silent_server_costs_no_more_than_the_timeout(proxied: ObjectStore, s3_proxy: Proxy) -> None:
-    s3_proxy.on().delay(60)
+    s3_proxy.on().delay(120)
     for call in (calls(proxied)[0], calls(proxied)[1], calls(proxied)[4]):
         started = time.monotonic()
         with pytest.raises(StorageUnavailable, match="no answer in time"):
             call()
-        assert time.monotonic() - started < 2 * TIMEOUT
+        assert time.monotonic() - started < TIMEOUT + 30
 
 
 def test_an_answer_that_breaks_off(proxied: ObjectStore, s3_proxy: Proxy) -> None:

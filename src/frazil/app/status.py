@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from frazil.config.model import Config
 from frazil.ops.health import HealthRegistry, HealthReport
 from frazil.ops.metrics import merge_families
-from frazil.web.operations import Endpoint
+from frazil.web.ports.contributions import Endpoint
 
 Data = dict[str, Any]
 

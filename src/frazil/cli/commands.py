@@ -17,6 +17,7 @@ COMMANDS = (
     Command("serve", "frazil.cli.serve:serve", "Run Frazil on this machine."),
     Command("ingest", "frazil.cli.ingest:ingest", "Run only the doors that take records in."),
     Command("pipeline", "frazil.cli.pipeline:pipeline", "Run only the pipeline that moves the log into tables."),
+    Command("query", "frazil.cli.query:query", "Run only what answers queries."),
     Command("load", "frazil.cli.load:load", "Append files to a topic."),
     Command("sql", "frazil.cli.sql:sql", "Ask for rows of topics."),
     Command("topics", "frazil.cli.topics.app:app", "See topics, produce to them, read them."),

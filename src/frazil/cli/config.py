@@ -22,7 +22,7 @@ def check(*, context: GivenContext) -> None:
     from frazil.log.log import check_settings as check_log
     from frazil.store import open_store
     from frazil.topics.dead_letter_settings import check_dead_letter_topics
-    from frazil.web.listen_settings import check_settings as check_listening
+    from frazil.web.ports.listeners import check_settings as check_listening
 
     loaded = context.load()
     check_log(loaded.config)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from frazil.cli.terminal.context import GivenContext
-from frazil.errors import Interrupted
-from frazil.ops.logging import setup_logging
+from frazil.ops.health import HealthReport
 
 
 def ingest(*, context: GivenContext) -> None:
@@ -15,19 +12,10 @@ def ingest(*, context: GivenContext) -> None:
     `frazil serve` does this too; run it alone where records come in and the pipeline has a machine of its own.
     """
     from frazil.app.roles import ingest as doors
-    from frazil.app.roles import serve
+    from frazil.cli.role import run_role
     from frazil.cli.serve import not_served
 
-    config = context.load().config
-    setup_logging(config.logging)
-    ended_by = asyncio.run(
-        serve(
-            config,
-            doors,
-            announce=lambda url, report: print(
-                "\n".join([f"Doors are open; health at {url}/health.", *not_served(report)]), flush=True
-            ),
-        )
-    )
-    if ended_by is not None:
-        raise Interrupted(f"stopped by {ended_by.name}")
+    def ready(url: str, report: HealthReport) -> str:
+        return "\n".join([f"Doors are open; health at {url}/health.", *not_served(report)])
+
+    run_role(context.load().config, doors, ready)

@@ -32,6 +32,21 @@ _MINUTE = 60.0
 
 
 @app.command
+def run(*, context: GivenContext) -> None:
+    """Do all of it on its schedule, until SIGTERM or Ctrl-C.
+
+    A pipeline does this too, unless `maintenance.enabled` is false in its settings; run it alone where maintenance
+    has a machine of its own.
+    """
+    from frazil.app.roles import maintenance_alone
+    from frazil.cli.role import run_role
+
+    run_role(
+        context.load().config, maintenance_alone, lambda url, _: f"Maintenance is starting; health at {url}/health."
+    )
+
+
+@app.command
 def compact(*names: Names, dry_run: DryRun = False, output: Output = "human", context: GivenContext) -> None:
     """Join small data files into large ones, where that helps."""
     _maintain(context, ("compact",), names, dry_run, output)

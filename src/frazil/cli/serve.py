@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import sys
 from pathlib import Path
 
 from frazil.app.roles import everything
-from frazil.app.roles import serve as run
 from frazil.cli.commands import COMMANDS
+from frazil.cli.role import run_role
 from frazil.cli.terminal.context import GivenContext
 from frazil.config.model import Config
 from frazil.config.sections.danube import DanubeConfig
 from frazil.config.sections.endpoint import EndpointConfig, TlsConfig
 from frazil.config.sections.loki import LokiConfig
 from frazil.config.sections.prometheus import PrometheusConfig
-from frazil.errors import Interrupted
 from frazil.ops.health import HEALTHY, HealthReport
-from frazil.ops.logging import setup_logging
 from frazil.version import __version__
 
 _NEXT_STEPS = (
@@ -37,14 +34,7 @@ _NEXT_STEPS = (
 def serve(*, context: GivenContext) -> None:
     """Run Frazil on this machine until SIGTERM or Ctrl-C."""
     config = context.load().config
-    setup_logging(config.logging)
-
-    def announce(url: str, report: HealthReport) -> None:
-        print(banner(config, url, report), flush=True)
-
-    ended_by = asyncio.run(run(config, everything, announce=announce))
-    if ended_by is not None:
-        raise Interrupted(f"stopped by {ended_by.name}")
+    run_role(config, everything, lambda url, report: banner(config, url, report))
 
 
 def program() -> str:

@@ -26,7 +26,7 @@ ROOT = "storage"
 _CONFIG = (ROOT, "iceberg_config")
 _SECTIONS = ("catalog", "object_store", "wal", "writer", "reader")
 _CATALOG_PROPERTIES = ("catalog", "properties")
-"""Below this key are settings by PyIceberg's names, as in `lake.properties`."""
+"""Settings below this key have PyIceberg's names, as in `lake.properties`."""
 
 
 @dataclass(frozen=True)

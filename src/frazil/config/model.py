@@ -28,8 +28,10 @@ from frazil.config.sections.messages import MessagesConfig
 from frazil.config.sections.otlp import OtlpConfig
 from frazil.config.sections.pipeline import PipelineConfig
 from frazil.config.sections.prometheus import PrometheusConfig
+from frazil.config.sections.query import QueryConfig
 from frazil.config.sections.section import Positive, Seconds, Section, free_names, setting_problem
 from frazil.config.sections.telemetry import TelemetryConfig
+from frazil.config.sections.tempo import TempoConfig
 from frazil.config.sections.topics import TELEMETRY_TOPICS, TOPIC_DEFAULTS, TopicConfig, merge_topic_settings
 
 
@@ -87,10 +89,12 @@ class Config(Section):
     otlp: OtlpConfig = Field(OtlpConfig(), description="The OTLP door.")
     loki: LokiConfig = Field(LokiConfig(), description="Loki's API.")
     prometheus: PrometheusConfig = Field(PrometheusConfig(), description="Prometheus's API.")
+    tempo: TempoConfig = Field(TempoConfig(), description="Tempo's API.")
     messages: MessagesConfig = Field(MessagesConfig(), description="Topics of messages.")
     danube: DanubeConfig = Field(DanubeConfig(), description="Danube's protocol.")
     buffer: BufferConfig = Field(BufferConfig(), description="The hot buffer.")
     iceberg: IcebergConfig = Field(IcebergConfig(), description="Defaults of tables.")
+    query: QueryConfig = Field(QueryConfig(), description="Processes for queries, and limits of a query.")
     sql: SqlConfig = Field(SqlConfig(), description="SQL queries.")
     maintenance: MaintenanceConfig = Field(MaintenanceConfig(), description="Maintenance of tables and log.")
     topics: dict[str, TopicConfig] = Field(
@@ -159,6 +163,26 @@ class Config(Section):
                 "kafka",
                 "topics",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _queries_end_before_their_files(self) -> Self:
+        """A query reads files that maintenance deletes when the grace time is over."""
+        times: dict[tuple[str, ...], float | None] = {
+            ("query", "timeout_seconds"): self.query.timeout_seconds,
+            ("sql", "timeout_seconds"): self.sql.timeout_seconds,
+        }
+        times |= {
+            ("query", "tenants", name, "timeout_seconds"): limits.timeout_seconds
+            for name, limits in self.query.tenants.items()
+        }
+        for key, seconds in times.items():
+            if seconds is not None and seconds >= self.log.trim_grace_seconds:
+                raise setting_problem(
+                    f"{seconds:g} is not less than log.trim_grace_seconds ({self.log.trim_grace_seconds:g}), after "
+                    f"which files may be deleted that the query still reads",
+                    *key,
+                )
         return self
 
     @model_validator(mode="after")

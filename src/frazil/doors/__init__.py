@@ -1,1 +1,1 @@
-"""What takes records in and appends them to the log."""
+"""Takes records in and appends them to the log."""

@@ -45,7 +45,10 @@ class Reply:
 
 @dataclass
 class QueryStatistics:
-    """Counts what one query cost. Each language tells it in its own shape."""
+    """Counts what one query cost. Each language tells it in its own shape.
+
+    What its scans read is counted without its help; a query counts `rows_out`, and what it reads otherwise.
+    """
 
     rows_read: int = 0
     bytes_read: int = 0
@@ -68,10 +71,18 @@ class Cache(Protocol):
 class QueryContext(Protocol):
     """Is what a query may use, and what bounds it."""
 
-    config: Config
-    scanner: Scanner
-    cache: Cache
-    statistics: QueryStatistics
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def scanner(self) -> Scanner:
+        """Returns what makes scans for this query: they stop when it must, and count for it what they read."""
+
+    @property
+    def cache(self) -> Cache: ...
+
+    @property
+    def statistics(self) -> QueryStatistics: ...
 
     def check(self) -> None:
         """Raises an error if the client has gone, or the query has taken more time or memory than it may.

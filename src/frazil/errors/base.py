@@ -12,10 +12,10 @@ class FrazilError(Exception):
     kind = "other"
     retryable = False
     public = False
-    """Whether the text names nothing of the server: no folder, no address, no credentials."""
+    """This says whether the text names nothing of the server: no folder, no address, no credentials."""
 
     def for_clients(self) -> str | None:
-        """What may be told to whoever sent a request; None when that is for the server's log only."""
+        """Returns what may be told to whoever sent a request; None when that is for the server's log only."""
         return str(self) if self.public else None
 
     def again(self) -> Self:

@@ -1,4 +1,4 @@
-"""What goes wrong with records in memory."""
+"""Names what goes wrong with records in memory."""
 
 from __future__ import annotations
 

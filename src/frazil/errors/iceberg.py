@@ -1,4 +1,4 @@
-"""What goes wrong with catalogs and tables."""
+"""Names what goes wrong with catalogs and tables."""
 
 from __future__ import annotations
 

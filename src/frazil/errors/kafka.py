@@ -1,4 +1,4 @@
-"""What goes wrong with Kafka brokers, consumer groups and the schema registry."""
+"""Names what goes wrong with Kafka brokers, consumer groups and the schema registry."""
 
 from __future__ import annotations
 

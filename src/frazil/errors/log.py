@@ -1,4 +1,4 @@
-"""What goes wrong with the log: its WAL, its segments, its partitions and their readers."""
+"""Names what goes wrong with the log: its WAL, its segments, its partitions and their readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong with Spark."""
+"""Names what goes wrong with Spark."""
 
 from __future__ import annotations
 

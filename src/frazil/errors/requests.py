@@ -14,6 +14,30 @@ class RequestError(FrazilError):
     exit_code = 1
 
 
+class BodyTooLarge(RequestError):
+    """Raised when the body of a request is over its limit, compressed or not."""
+
+
+class BodyUnsupported(RequestError):
+    """Raised when a body is of a content type, or compressed in a way, that is not read here."""
+
+
+class NotSupported(RequestError):
+    """Raised when something is asked for that Frazil does not do."""
+
+
+class IdUnknown(RequestError):
+    """Raised when a request names an id that was never given to anybody."""
+
+
+class ProducerRefused(RequestError):
+    """Raised when somebody else produces to a topic exclusively."""
+
+
+class RequestCancelled(RequestError):
+    """Raised when the client of a request has gone, so that nobody waits for the answer."""
+
+
 class InvalidTenant(RequestError):
     """Raised when a request names a tenant that cannot be one."""
 
@@ -84,6 +108,13 @@ class QueryTimeout(QueryError):
 
 class QueriesBusy(FrazilError):
     """Raised when too many queries run already, and none ended in time."""
+
+    public = True
+    retryable = True
+
+
+class QueryProcessDied(FrazilError):
+    """Raised when the process that was to answer a query ended, or did not start. The next query has another one."""
 
     public = True
     retryable = True

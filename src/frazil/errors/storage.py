@@ -1,4 +1,4 @@
-"""What goes wrong with object stores and the local file system."""
+"""Names what goes wrong with object stores and the local file system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong with the transaction log of a pipeline."""
+"""Names what goes wrong with the transaction log of a pipeline."""
 
 from __future__ import annotations
 

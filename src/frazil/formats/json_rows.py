@@ -24,7 +24,7 @@ from frazil.log.schema.row_sizes import first_within
 
 _ROWS = 8192
 _BYTES = 64 * MIB
-"""How much is turned into text at a time. The text is several times as large, and must stay below 2 GiB."""
+"""This is how much is turned into text at a time. The text is several times as large, and must stay below 2 GiB."""
 _FEW = 100
 """With fewer values, a Python loop is faster than starting the kernels."""
 _ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))

@@ -53,7 +53,8 @@ class ValueDecoder(Protocol):
     """
 
     records: bool
-    """Whether values are records as a rule. If so, an extra column tells a null value from a record of nulls."""
+    """This says whether values are records as a rule. If so, an extra column tells a null value from a record of
+    nulls."""
 
     def kinds(self) -> Iterable[pa.DataType]:
         """Returns the types of values that are known before any value is read: a struct for records, nothing if no

@@ -9,24 +9,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from frazil.config.model import Config
-from frazil.errors import (
-    CallError,
-    FrazilError,
-    MessageParse,
-    NotBuffered,
-    PartitionDamaged,
-    QueriesBusy,
-    QueryTimeout,
-    RequestError,
-    TopicNotFound,
-)
+from frazil.errors import FrazilError, NotBuffered, TopicNotFound
 from frazil.hot.queries import LIMIT, HotBuffer
 from frazil.hot.query_threads import QueryThreads
 from frazil.hot.row_collector import HotRows
 from frazil.scan.tenants import HEADER, tenant_of
-from frazil.web.answers import problem, row_answer, rows_answer
-from frazil.web.operations import Endpoint
-from frazil.web.query_parameters import check_parameters, flag, key_of, limit_of, number, optional_number
+from frazil.web.answers import problem, refused, row_answer, rows_answer
+from frazil.web.parameters import check_parameters, flag, key_of, limit_of, number, optional_number
+from frazil.web.ports.contributions import Endpoint
 
 Handler = Callable[[Request], Awaitable[Response]]
 Work = Callable[[Request, HotBuffer], Response]
@@ -115,21 +105,10 @@ def _answering(work: Work, hot: Callable[[], HotBuffer], threads: QueryThreads) 
 
 
 def _refusal(error: FrazilError) -> Response:
+    """`cold` in the answer says whether the same question with `cold=true` may find something."""
     if isinstance(error, NotBuffered):
-        return problem(404, error, first_offset=error.first, cold=True)
-    if isinstance(error, TopicNotFound):
-        return problem(404, error, cold=False)
-    if isinstance(error, MessageParse):
-        return problem(422, error)
-    if isinstance(error, QueryTimeout):
-        return problem(504, error)
-    if isinstance(error, RequestError | CallError):
-        return problem(400, error)
-    if isinstance(error, QueriesBusy):
-        response = problem(429, error)
-        response.headers["retry-after"] = "1"
-        return response
-    return problem(503 if error.retryable or isinstance(error, PartitionDamaged) else 500, error)
+        return refused(error, first_offset=error.first, cold=True)
+    return refused(error, cold=False) if isinstance(error, TopicNotFound) else refused(error)
 
 
 def _partition(request: Request) -> int:

@@ -30,7 +30,7 @@ FORMATS: dict[str, Format] = {
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 STDIN_LINGER_SECONDS = 0.2
-"""How long lines from a slow pipe are gathered before they are appended."""
+"""This is how long lines from a slow pipe are gathered before they are appended."""
 READ_BYTES = 1 << 20
 
 

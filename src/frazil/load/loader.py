@@ -45,7 +45,7 @@ class FileLoaded:
 
 @dataclass
 class Loaded:
-    """What a load has done so far. It is right at any moment, also when the load fails."""
+    """Counts what a load has done so far. It is right at any moment, also when the load fails."""
 
     topic: str
     partition: int | None = None

@@ -90,7 +90,7 @@ class _Producer:
 
 
 Producers = dict[str, tuple[int, list[tuple[int, int, int]]]]
-"""For each producer: when it appended last, and its newest appends as (number, offset, rows)."""
+"""This says of each producer when it appended last, and lists its newest appends as (number, offset, rows)."""
 
 
 class StoredPositions(NamedTuple):

@@ -40,7 +40,7 @@ _BYTES_AT_A_TIME = 16 * 1024**3
 _PARTITIONS_AT_A_TIME = 64
 """These two limits bound the work of one commit. The mover can commit between two of them."""
 _ROUNDS = 3
-"""How often one run rewrites the same partition, because sorted rows may need less space than expected."""
+"""This is how often one run rewrites the same partition, because sorted rows may need less space than expected."""
 
 Key = tuple[object, ...]
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCK_SECONDS = 30.0
-"""How long maintenance waits for the mover of a table. Batches take seconds, and maintenance can run later."""
+"""This is how long maintenance waits for the mover of a table. Batches take seconds, and maintenance can run
+later."""
 
 
 def _silent(text: str) -> None:

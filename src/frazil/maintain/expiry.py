@@ -26,7 +26,7 @@ from frazil.maintain.report import Amounts, NotOurs, OperationResult
 _HOUR_MS = 3_600_000
 _TRIES = 3
 _AT_A_TIME = 1000
-"""How many snapshots one commit removes. The next run removes more."""
+"""This is how many snapshots one commit removes. The next run removes more."""
 
 
 def expired(table: Table, config: ExpiryConfig, now_ms: int) -> list[int]:

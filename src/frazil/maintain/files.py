@@ -17,7 +17,7 @@ from frazil.errors import FrazilError
 from frazil.lake.commit.attempts import attempt_time_ms
 
 THREADS = 16
-"""How many requests run at a time, because object stores take tens of milliseconds for each."""
+"""This is how many requests run at a time, because object stores take tens of milliseconds for each."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)", re.DOTALL)
 

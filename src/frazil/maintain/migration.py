@@ -22,7 +22,8 @@ from frazil.maintain.metadata_updates import commit_updates
 from frazil.maintain.report import OperationResult
 
 _TRIES = 10
-"""How often a change is tried. A mover commits every few seconds, and a change takes a fraction of a second."""
+"""This is how often a change is tried. A mover commits every few seconds, and a change takes a fraction of a
+second."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class Operation(Protocol):
 
     @property
     def any_version(self) -> bool:
-        """Whether it may run on tables that a newer Frazil created."""
+        """Returns whether it may run on tables that a newer Frazil created."""
 
     def applies(self, target: MaintainedTable) -> bool:
         """Returns whether the operation is for tables of this kind."""

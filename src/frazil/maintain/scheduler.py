@@ -1,4 +1,4 @@
-"""Runs maintenance inside the pipeline: each operation at its own interval, one at a time."""
+"""Runs maintenance on its schedule: each operation at its own interval, one at a time."""
 
 from __future__ import annotations
 

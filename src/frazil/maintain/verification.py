@@ -25,7 +25,8 @@ from frazil.maintain.retention.read_progress import bounds_of
 from frazil.maintain.retention.retention import drop_files
 
 _TRIES = 10
-"""How often a change is tried. A mover commits every few seconds, and a change takes a fraction of a second."""
+"""This is how often a change is tried. A mover commits every few seconds, and a change takes a fraction of a
+second."""
 
 
 @dataclass(frozen=True)

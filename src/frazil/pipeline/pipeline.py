@@ -37,7 +37,7 @@ from frazil.store import open_store
 logger = logging.getLogger(__name__)
 
 DISCOVERY_SECONDS = 2.0
-"""How often the pipeline looks for new topics."""
+"""This is how often the pipeline looks for new topics."""
 
 
 _COMPONENTS = {"iceberg": "catalog", "storage": "store", "txlog": "txlog"}

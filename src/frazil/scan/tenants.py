@@ -17,6 +17,8 @@ from frazil.scan.predicates.tree import Column, Comparison, Or, Predicate
 HEADER = "x-scope-orgid"
 DEFAULT = "default"
 """Requests without the header belong to this tenant."""
+MOST_TENANTS = 100
+"""A query may read the rows of this many tenants."""
 
 
 class Tenant(NamedTuple):
@@ -34,6 +36,21 @@ def tenant_name(headers: Sequence[str]) -> str:
     if not is_tenant(name):
         raise InvalidTenant(f"{name!r} in X-Scope-OrgID cannot be a tenant: {NAME_RULE}.")
     return name
+
+
+def tenant_names(headers: Sequence[str], *, several: bool) -> tuple[str, ...]:
+    """Returns the tenants whose rows a query reads: one or, with `several`, all that the header names as `a|b`."""
+    if len(headers) != 1 or "|" not in headers[0]:
+        return (tenant_name(headers),)
+    if not several:
+        raise InvalidTenant(
+            f"{headers[0][:100]!r} in X-Scope-OrgID names several tenants, which queries may not do here "
+            f"(`query.multi_tenant`)."
+        )
+    names = dict.fromkeys(tenant_name([each]) for each in headers[0].split("|"))
+    if len(names) > MOST_TENANTS:
+        raise InvalidTenant(f"X-Scope-OrgID names {len(names)} tenants. A query reads {MOST_TENANTS} at most.")
+    return tuple(names)
 
 
 def tenant_of(config: Config, topic: str, headers: Sequence[str]) -> Tenant | None:

@@ -1,1 +1,1 @@
-"""What all HTTP and gRPC servers of Frazil share."""
+"""Holds what all HTTP and gRPC servers of Frazil share."""

@@ -10,10 +10,18 @@ from frazil.errors import TooMuch
 class Admission:
     """Counts the bytes in flight. It belongs to the event loop."""
 
-    def __init__(self, most_bytes: int, gauge: Gauge) -> None:
+    def __init__(self, most_bytes: int, setting: str, gauge: Gauge | None = None) -> None:
+        """`setting` says where the limit comes from; `gauge` shows the bytes in flight."""
+        self._setting = setting
         self._most = most_bytes
         self._used = 0
-        gauge.set_function(lambda: self._used)
+        if gauge is not None:
+            gauge.set_function(lambda: self._used)
+
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes in flight now."""
+        return self._used
 
     def ticket(self) -> Ticket:
         """Returns the ticket of one request, from its first byte to its answer."""
@@ -23,9 +31,7 @@ class Admission:
         """Raises `TooMuch` if there is no room for `nbytes` more of a request that has `own` bytes here already."""
         # A request that is alone is always let in, because its size has a limit of its own.
         if self._used > own and self._used + nbytes > self._most:
-            raise TooMuch(
-                f"More than {self._most:,} bytes of requests are being worked on (`telemetry.max_in_flight_mb`)."
-            )
+            raise TooMuch(f"More than {self._most:,} bytes of requests are being worked on ({self._setting}).")
 
     def change(self, nbytes: int) -> None:
         self._used += nbytes

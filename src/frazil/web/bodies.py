@@ -10,13 +10,13 @@ from frazil.errors import FrazilError, RequestError
 from frazil.web.deadlines import Deadline
 
 SILENCE_SECONDS = 30.0
-"""How long an incomplete body may be silent, since what has arrived takes memory."""
+"""This is how long an incomplete body may be silent, since what has arrived takes memory."""
 BODY_SECONDS = 300.0
-"""How long a body may take as a whole, however steadily it arrives."""
+"""This is how long a body may take as a whole, however steadily it arrives."""
 PASS_OVER_SECONDS = 10.0
-"""How long the rest of a refused body may take; it is not kept."""
+"""This is how long the rest of a refused body may take; it is not kept."""
 LEAVE_SECONDS = 0.05
-"""How long after the end of a body it may take until it is known that the client disconnected instead."""
+"""This is how long after the end of a body it may take until it is known that the client disconnected instead."""
 
 
 class BodyStalled(FrazilError):

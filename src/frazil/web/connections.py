@@ -23,12 +23,12 @@ from frazil.web.peers import Peer, connected, peer_of
 logger = logging.getLogger(__name__)
 
 IDLE_SECONDS = 60.0
-"""How long a connection may stay without a request."""
+"""This is how long a connection may stay without a request."""
 LOOK_SECONDS = 1.0
 HURRY_SECONDS = 0.1
-"""How often connections are inspected, and how often when they are near the limit."""
+"""This is how often connections are inspected, and how often when they are near the limit."""
 SAY_SECONDS = 60.0
-"""How often the log says that there are too many."""
+"""This is how often the log says that there are too many."""
 
 _LAST_SENT = slice(44, 48)
 """The bytes of Linux's `struct tcp_info` that hold `tcpi_last_data_sent`, in milliseconds."""

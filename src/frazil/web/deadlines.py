@@ -11,7 +11,7 @@ from typing import Self
 from weakref import WeakKeyDictionary
 
 LOOK_SECONDS = 0.25
-"""How often deadlines are checked. No task is stopped before its deadline, or later than by this."""
+"""This is how often deadlines are checked. No task is stopped before its deadline, or later than by this."""
 
 
 class Deadline:

@@ -29,7 +29,7 @@ from frazil.web.connections import IDLE_SECONDS, Connections, connection_metrics
 from frazil.web.peers import normalized
 
 HEADER_SECONDS = 30.0
-"""How long the headers of an HTTP/1 request may take, counted from the end of the request before it."""
+"""This is how long the headers of an HTTP/1 request may take, counted from the end of the request before it."""
 _BACKLOG = 1024
 
 # This leaves the handlers of the process alone; granian's own set-up would reset them and write to stdout.

@@ -16,9 +16,9 @@ from frazil.app.parts.log import LogPart
 from frazil.app.parts.query import QueryPart
 from frazil.config.model import Config
 from frazil.ops.health import HealthRegistry
-from frazil.query.sql.parse import MAX_BYTES
+from frazil.query.sql.limits import MAX_BYTES
 from frazil.web.answers import ARROW_STREAM
-from frazil.web.operations import create_app
+from frazil.web.ports.operations import create_app
 from frazil.web.server import HttpServer
 from tests.query.support import World, rows
 
@@ -38,7 +38,7 @@ class Served(NamedTuple):
 async def serving(config: Config) -> AsyncIterator[Served]:
     metrics = CollectorRegistry()
     log = LogPart(config, metrics)
-    part = QueryPart(config, log, metrics)
+    part = QueryPart(config, metrics, log)
     server = HttpServer(create_app(HealthRegistry(), metrics, part.endpoints), "127.0.0.1", 0)
     await log.start()
     await part.start()
@@ -168,6 +168,26 @@ def test_queries_wait_their_turn_and_are_told_when_it_does_not_come(tmp_path: Pa
     run(scenario())
 
 
+def test_a_query_ends_when_its_client_goes(tmp_path: Path) -> None:
+    with World(tmp_path, sql=sql(timeout_seconds=600)) as world:
+        world.append("orders", rows(0, 30))
+    config = world.config
+
+    async def scenario() -> None:
+        async with serving(config) as (post, _, metrics):
+            assert (await post("SELECT 1")).status_code == 200
+            asked = asyncio.create_task(post(_ENDLESS))
+            while not metrics.get_sample_value("frazil_query_running"):
+                await asyncio.sleep(0.01)
+            asked.cancel()
+            while metrics.get_sample_value("frazil_query_running"):
+                await asyncio.sleep(0.01)
+            assert (await post("SELECT 1 AS one")).json() == [{"one": 1}]
+            assert metrics.get_sample_value("frazil_query_processes") == 1
+
+    run(scenario())
+
+
 def test_a_stop_ends_running_queries(tmp_path: Path) -> None:
     with World(tmp_path, sql=sql(timeout_seconds=600)) as world:
         world.append("orders", rows(0, 30))
@@ -177,7 +197,7 @@ def test_a_stop_ends_running_queries(tmp_path: Path) -> None:
         async with serving(config) as (post, _, metrics):
             assert (await post("SELECT 1")).status_code == 200
             asked = asyncio.create_task(post(_ENDLESS))
-            while not metrics.get_sample_value("frazil_sql_running"):
+            while not metrics.get_sample_value("frazil_query_running"):
                 await asyncio.sleep(0.01)
         answer = await asked
         assert answer.status_code == 503

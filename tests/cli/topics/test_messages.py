@@ -12,22 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.support import FRAZIL, TIMEOUT_SECONDS, Served, environment, frazil, serving
+from tests.cli.support import FRAZIL, TIMEOUT_SECONDS, Served, environment, frazil, frazil_given, serving
 
 
-def good(folder: Path, *arguments: str, stdin: bytes | None = None) -> str:
-    result = subprocess.run(
-        [FRAZIL, *arguments],
-        cwd=folder,
-        env=environment(),
-        input=stdin,
-        stdin=subprocess.DEVNULL if stdin is None else None,
-        capture_output=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr.decode()
-    return result.stdout.decode()
+def good(folder: Path, *arguments: str, stdin: bytes = b"") -> str:
+    result = frazil_given(stdin, folder, *arguments)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 def messages(folder: Path, *arguments: str) -> list[dict[str, object]]:

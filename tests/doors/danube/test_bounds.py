@@ -14,9 +14,9 @@ from frazil.app.parts.topics import TopicsPart
 from frazil.config.sections.section import MIB
 from frazil.doors.danube import consumers, producers, wire
 from frazil.doors.danube.consumers import Consumers
-from frazil.doors.danube.failures import ProducerRefused
 from frazil.doors.danube.ids import LONGEST_NAME, producer_id
 from frazil.doors.danube.producers import Producers
+from frazil.errors import ProducerRefused
 from frazil.topics.read.memory_budget import LEAST_BYTES
 from tests.doors.danube.support import TOPIC, Calls, message, run, subscription
 

@@ -18,7 +18,7 @@ from frazil.log.segments.trim import trim
 from frazil.ops.health import HealthRegistry
 from frazil.ops.metrics import create_registry
 from frazil.web.answers import ARROW_STREAM
-from frazil.web.operations import create_app
+from frazil.web.ports.operations import create_app
 from frazil.web.server import HttpServer
 from tests.ops.support import run
 

@@ -60,13 +60,13 @@ def secured(folder: Path, files: Files) -> Config:
     return settings(folder, otlp={"tls": tls}, loki={"tls": tls}, prometheus={"tls": tls})
 
 
-def http(served: Served, authority: Path) -> Any:
-    return HttpLogs(endpoint=f"{served.url('otlp')}/v1/logs", certificate_file=str(authority), timeout=2)
+def http(served: Served, authority: Path, seconds: float) -> Any:
+    return HttpLogs(endpoint=f"{served.url('otlp')}/v1/logs", certificate_file=str(authority), timeout=seconds)
 
 
-def rpc(served: Served, authority: Path) -> Any:
+def rpc(served: Served, authority: Path, seconds: float) -> Any:
     trusted = grpc.ssl_channel_credentials(authority.read_bytes())
-    return GrpcLogs(endpoint=f"https://127.0.0.1:{served.door.grpc_port}", credentials=trusted, timeout=2)
+    return GrpcLogs(endpoint=f"https://127.0.0.1:{served.door.grpc_port}", credentials=trusted, timeout=seconds)
 
 
 def export(exporter: Any, text: str) -> LogRecordExportResult:
@@ -82,7 +82,7 @@ def export(exporter: Any, text: str) -> LogRecordExportResult:
 
 @pytest.mark.parametrize("exporter", [http, rpc])
 def test_exporters_need_the_authority(
-    exporter: Callable[[Served, Path], Any],
+    exporter: Callable[[Served, Path, float], Any],
     files: Files,
     others: Files,
     tmp_path: Path,
@@ -95,9 +95,9 @@ def test_exporters_need_the_authority(
 
     async def scenario(served: Served) -> None:
         assert served.url("otlp").startswith("https://")
-        refused = await asyncio.to_thread(export, exporter(served, others.authority), "not trusted")
+        refused = await asyncio.to_thread(export, exporter(served, others.authority, 2), "not trusted")
         assert refused is LogRecordExportResult.FAILURE
-        taken = await asyncio.to_thread(export, exporter(served, files.authority), "trusted")
+        taken = await asyncio.to_thread(export, exporter(served, files.authority, 60), "trusted")
         assert taken is LogRecordExportResult.SUCCESS
         assert (await asyncio.to_thread(rows, config))["body"].to_pylist() == ["trusted"]
 

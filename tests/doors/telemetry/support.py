@@ -15,9 +15,11 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from prometheus_client import CollectorRegistry
 
 from frazil.app.parts.log import LogPart
+from frazil.app.parts.ports import PortsPart
 from frazil.app.parts.telemetry import TelemetryPart
 from frazil.config.model import Config
 from frazil.log.log import Log
+from frazil.ops.health import HealthRegistry
 from frazil.ops.metrics import create_registry
 from frazil.scan.read_api import read
 from tests.servers.proxy import Proxy
@@ -48,12 +50,14 @@ class Served:
         metrics: CollectorRegistry,
         log: LogPart,
         door: TelemetryPart,
+        ports: PortsPart,
         client: httpx.AsyncClient,
     ) -> None:
         self.config = config
         self._metrics = metrics
         self.log_part = log
         self.door = door
+        self._ports = ports
         self.client = client
 
     @property
@@ -61,7 +65,7 @@ class Served:
         return self.log_part.log
 
     def url(self, api: str) -> str:
-        return self.door.url(api)
+        return self._ports.url(api)
 
     async def post(self, path: str, body: bytes, api: str = "otlp", **headers: str) -> httpx.Response:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -87,11 +91,16 @@ async def serving(config: Config) -> AsyncIterator[Served]:
     log = LogPart(config, metrics)
     door = TelemetryPart(config, metrics, lambda: log.log)
     await log.start()
+    health = HealthRegistry()
+    ports = PortsPart(config, health, metrics, door.contributions)
     await door.start()
+    await ports.start()
+    health.mark_ready()
     try:
         async with httpx.AsyncClient(timeout=60) as client:
-            yield Served(config, metrics, log, door, client)
+            yield Served(config, metrics, log, door, ports, client)
     finally:
+        await ports.stop()
         await door.stop()
         await log.stop()
 

@@ -12,8 +12,8 @@ import pytest
 import zstandard
 
 from frazil.doors.telemetry import decompression
-from frazil.doors.telemetry.decompression import BodyTooLarge, decompress
-from frazil.errors import RequestError
+from frazil.doors.telemetry.decompression import decompress
+from frazil.errors import BodyTooLarge, RequestError
 
 MOST = 1 << 20
 

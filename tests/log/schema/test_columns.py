@@ -117,10 +117,11 @@ def test_what_counts_as_a_column() -> None:
     assert count_columns(kind) == 4
 
 
-def test_no_schema_takes_long(local_store: LocalStore) -> None:
-    """Twenty thousand names are compared with each other only once: a minute's work would run into the time limit."""
-    wide = pa.schema([(f"column_{i}", INT) for i in range(200_000)])
-    assert len(plain(wide)) == 200_000
+@pytest.mark.timeout(120)
+def test_no_schema_takes_long() -> None:
+    """Each name is looked up once. To compare each with all others would run into the time limit."""
+    wide = pa.schema([(f"column_{i}", INT) for i in range(100_000)])
+    assert len(plain(wide)) == 100_000
 
 
 def test_letters_that_java_takes_for_one_are_one(spark: SparkSession) -> None:

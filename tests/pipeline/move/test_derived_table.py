@@ -21,7 +21,7 @@ from tests.lake.support import local_config
 from tests.log.support import TOPIC
 from tests.pipeline.pipeline_process import PipelineProcess
 from tests.pipeline.processes import QUICK, append, committed
-from tests.pipeline.support import expect_once, found_offsets, pipeline_context, seal
+from tests.pipeline.support import expect_once, found_offsets, move_all, pipeline_context, seal
 
 DERIVED = {
     "loud": {"sql": "SELECT id, upper(text) AS loud FROM batch WHERE id % 2 = 0", "backfill": True},
@@ -42,9 +42,9 @@ def test_a_query_makes_a_table_with_offsets_of_its_own(tmp_path: Path) -> None:
     with Log(config) as log:
         append(log, "orders", 60)
         append(log, "orders", 40)
-        with PipelineProcess(config) as pipeline:
-            pipeline.wait_for(lambda: committed(config, "orders") == {0: 100}, "moved without queries")
-            pipeline.stop()
+        with pipeline_context(config) as context:
+            move_all(context, "orders")
+        assert committed(config, "orders") == {0: 100}, "moved without queries"
         # The first rows are only in the base table.
         trim(log.store, "orders", 0, needed_from=100, grace_seconds=0, now_ms=log.world.clock.now_ms())
         assert log.reader("orders", 0).bounds().start == 60

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from frazil.errors import QueryError
 from frazil.query.sql.allowlist import FUNCTIONS, TABLE_FUNCTIONS
-from frazil.query.sql.parse import MAX_BYTES, parse
+from frazil.query.sql.limits import MAX_BYTES
+from frazil.query.sql.parse import parse
 
 HERE = Path(__file__).parent
 

@@ -22,6 +22,7 @@ from frazil.config.model import Config, SqlConfig
 from frazil.errors import ConfigError, QueryError, QueryTimeout, QueryTooLarge
 from frazil.formats import kafka
 from frazil.query.sql import engine
+from frazil.query.sql.databases import Databases
 from frazil.query.sql.session import SqlSession
 from tests.examples import examples
 from tests.lake.random_topics import batches, comparable
@@ -222,7 +223,7 @@ def test_a_locked_database_reaches_nothing_even_without_the_parser(tmp_path: Pat
     secret = tmp_path / "secret.csv"
     secret.write_text("a\n1\n")
     reachable = pa.table({"a": [1]})  # noqa: F841 - DuckDB finds variables of Python by name, if it may
-    with engine._connected(SqlConfig()) as connection:
+    with Databases(SqlConfig()).one() as connection:
         engine._lock(connection)
         for text in (
             f"FROM read_csv('{secret}')",

@@ -105,6 +105,10 @@ def test_calls_of_all_sizes_that_share_a_connection(tmp_path: Path) -> None:
 # --- in a process of its own, whose memory is looked at ---------------------------------------------------
 
 
+# The tests share one process.
+pytestmark = pytest.mark.xdist_group("incoming-messages")
+
+
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     with door(tmp_path_factory.mktemp("door"), max_in_flight_mb=ROOM // MIB) as running:

@@ -1,4 +1,4 @@
-"""Runs the pipeline as a part of the process: a child process that is started again when it dies."""
+"""Runs work with Spark as a part of the process: a child process that is started again when it dies."""
 
 from __future__ import annotations
 
@@ -33,8 +33,11 @@ It reports every few seconds, but on a busy machine its start may take a minute.
 _LINE_BYTES = 64 * 1024 * 1024
 
 
-class PipelinePart:
-    name = "pipeline"
+class SparkPart:
+    """Keeps one child process running. `module` is what it runs."""
+
+    name: str
+    module: str
 
     def __init__(self, config: Config, metrics: CollectorRegistry, log: LogPart | None = None) -> None:
         """`log` is the log part of this process, if it has one.
@@ -42,7 +45,7 @@ class PipelinePart:
         Records that are not sealed there are in no table yet, which freshness must take into account.
         """
         self._config = config
-        self._report = PipelineReport({"pipeline": Health("degraded", "starting")}, "")
+        self._report = PipelineReport({self.name: Health("degraded", "starting")}, "")
         self._child: asyncio.subprocess.Process | None = None
         self._supervision: asyncio.Task[None] | None = None
         self._last_report_at = time.monotonic()
@@ -63,7 +66,7 @@ class PipelinePart:
     def health(self) -> Components:
         if (silent := time.monotonic() - self._last_report_at) > _SILENT_SECONDS:
             silence = Health("unhealthy", f"its process has not said anything for {silent:.0f} s")
-            return {**self._report.health, "pipeline": silence}
+            return {**self._report.health, self.name: silence}
         return self._report.health
 
     @property
@@ -82,23 +85,25 @@ class PipelinePart:
             try:
                 code = await self._run_child()
             except OSError as error:
-                self._report = PipelineReport({"pipeline": Health("unhealthy", f"cannot be started: {error}")}, "")
+                self._report = PipelineReport({self.name: Health("unhealthy", f"cannot be started: {error}")}, "")
                 code = 1
             failures = 0 if time.monotonic() - started > _STEADY_SECONDS else failures + 1
             pause = _RESTART_BACKOFF.delay(failures, random.Random())
             self._report = PipelineReport(self._health_after_exit(code), "")
             reason = HealthReport(self._report.health, 0.0).reason
             if reason != logged:
-                logger.error("the pipeline ended; it is started again", extra={"reason": reason, "exit_code": code})
+                logger.error(
+                    "the %s ended; it is started again", self.name, extra={"reason": reason, "exit_code": code}
+                )
                 logged = reason
             await asyncio.sleep(pause)
 
     def _health_after_exit(self, code: int) -> Components:
         """Returns the components that the child blamed, if it ended by itself."""
         if code < 0:
-            return {"pipeline": Health("unhealthy", f"its process was ended by signal {-code}")}
+            return {self.name: Health("unhealthy", f"its process was ended by signal {-code}")}
         blamed = {name: each for name, each in self._report.health.items() if each.status == "unhealthy"}
-        return blamed or {"pipeline": Health("unhealthy", f"its process ended with code {code}")}
+        return blamed or {self.name: Health("unhealthy", f"its process ended with code {code}")}
 
     async def _run_child(self) -> int:
         """Run the child until it ends, and return its exit code."""
@@ -106,7 +111,7 @@ class PipelinePart:
             sys.executable,
             "-P",
             "-m",
-            "frazil.app.pipeline_process",
+            self.module,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=_LINE_BYTES,
@@ -121,17 +126,31 @@ class PipelinePart:
                 report = PipelineReport.from_line(line.decode())
             except (ValueError, KeyError, TypeError):
                 # This is the last line of a child that was killed, or a library printed something.
-                logger.info("the pipeline said", extra={"line": line.decode(errors="replace").strip()})
+                logger.info("the %s said", self.name, extra={"line": line.decode(errors="replace").strip()})
                 continue
             self._last_report_at = time.monotonic()
             self._report = report if report.metrics is not None else report.with_metrics(self._report.metrics)
         return await self._child.wait()
 
 
+class PipelinePart(SparkPart):
+    """Moves the log into tables, and maintains them."""
+
+    name = "pipeline"
+    module = "frazil.app.pipeline_process"
+
+
+class MaintenancePart(SparkPart):
+    """Maintains tables and log without moving anything."""
+
+    name = "maintenance"
+    module = "frazil.app.maintenance_process"
+
+
 class ChildMetrics(Collector):
     """Returns the metrics of the child as of its last report."""
 
-    def __init__(self, part: PipelinePart, log: LogPart | None) -> None:
+    def __init__(self, part: SparkPart, log: LogPart | None) -> None:
         self._part = part
         self._log = log
 

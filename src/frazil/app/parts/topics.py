@@ -22,8 +22,7 @@ from frazil.topics.dead_letter_settings import check_dead_letter_topics
 from frazil.topics.metrics import ReadersCollector, SubscriptionsCollector
 from frazil.topics.topic_service import Topics
 from frazil.web.connections import connection_metrics
-from frazil.web.listen_settings import check_settings
-from frazil.web.operations import Endpoint
+from frazil.web.ports.contributions import Endpoint
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +54,6 @@ class TopicsPart:
         return self._running
 
     async def start(self) -> None:
-        check_settings(self._config)
         check_dead_letter_topics(self._config)
         log = self._log()
         self._lake = Lake(self._config)

@@ -30,7 +30,7 @@ class TlsConfig(Section):
 
 
 class EndpointConfig(Section):
-    """Where a protocol is served."""
+    """Sets where a protocol is served."""
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: Port = Field(0, description="Port; 0 takes a free one.")

@@ -17,7 +17,7 @@ SubjectStrategy = Literal["topic_name", "record_name", "topic_record_name"]
 
 
 class FormatConfig(Section):
-    """How keys and values of Kafka records are decoded."""
+    """Sets how keys and values of Kafka records are decoded."""
 
     value: Format = Field(
         "raw",

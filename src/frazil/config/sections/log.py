@@ -14,7 +14,7 @@ MOST_COLUMNS = 2000
 
 
 class SealConfig(Section):
-    """When the tail becomes a segment: whichever of these comes first."""
+    """Sets when the tail becomes a segment: whichever of these comes first."""
 
     interval_seconds: Seconds = Field(10.0, description="Age of the oldest record in the tail.")
     max_mb: Positive = Field(64, description="Size of the tail in MiB.")
@@ -22,7 +22,7 @@ class SealConfig(Section):
 
 
 class SourcesConfig(Section):
-    """What the log remembers of those who feed it, so that a repeated append is stored once."""
+    """Limits what the log remembers of those who feed it, so that a repeated append is stored once."""
 
     ttl_seconds: Seconds = Field(
         86_400.0, description="How long a silent producer's sequence is remembered, in seconds."
@@ -76,7 +76,7 @@ class LogConfig(Section):
 
 
 class StoreConfig(Section):
-    """Where segments go: a local folder or an object store."""
+    """Sets where segments go: a local folder or an object store."""
 
     url: str | None = Field(
         None,

@@ -57,16 +57,18 @@ class OrphansConfig(Section):
 
 
 class ScheduledConfig(Section):
-    """Whether and how often something runs."""
+    """Sets whether and how often something runs."""
 
     enabled: bool = Field(True, description="Whether it runs by itself.")
     interval_seconds: Seconds = Field(3600.0, description="Time between two runs.")
 
 
 class MaintenanceConfig(Section):
-    """What keeps tables and log small and quick; it runs inside the pipeline."""
+    """Sets what keeps tables and log small and quick; it runs inside the pipeline."""
 
-    enabled: bool = Field(True, description="Whether anything runs by itself; `frazil maintain` works in any case.")
+    enabled: bool = Field(
+        True, description="Whether pipelines run it by themselves; `frazil maintain` works in any case."
+    )
     compaction: CompactionConfig = Field(CompactionConfig(), description="Compaction of small data files.")
     manifests: ManifestsConfig = Field(ManifestsConfig(), description="Rewriting of small manifests.")
     expiry: ExpiryConfig = Field(ExpiryConfig(), description="Expiry of old snapshots.")

@@ -8,7 +8,7 @@ from frazil.config.sections.section import Positive, Section
 
 
 class MessagesConfig(Section):
-    """How topics of messages are made and read."""
+    """Sets how topics of messages are made and read."""
 
     max_concurrent_reads: Positive = Field(
         10, description="Reads of files at a time; what is still in memory is read without."

@@ -8,7 +8,8 @@ from frazil.config.sections.section import Positive, Seconds, Section
 
 
 class RetryConfig(Section):
-    """How long to wait between tries: `min(max_delay, base_delay × 2^attempt)` and up to a tenth more, by chance."""
+    """Sets how long to wait between tries: `min(max_delay, base_delay × 2^attempt)` and up to a tenth more, by
+    chance."""
 
     base_delay_ms: Positive = Field(100, description="First delay.")
     max_delay_seconds: Seconds = Field(30.0, description="Longest delay.")

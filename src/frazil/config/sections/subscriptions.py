@@ -13,7 +13,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class SubscriptionsConfig(Section):
-    """When messages of a topic are delivered again, and what becomes of those that fail for good."""
+    """Sets when messages of a topic are delivered again, and what becomes of those that fail for good."""
 
     ack_timeout_seconds: Seconds = Field(
         30.0,

@@ -21,7 +21,7 @@ def is_tenant(name: str) -> bool:
 
 
 class LimitsConfig(Section):
-    """What one tenant may send."""
+    """Limits what one tenant may send."""
 
     max_record_kb: Positive = Field(
         1024, description="Largest record, in KiB, as the log holds it. Larger ones are rejected."
@@ -39,7 +39,7 @@ class LimitsConfig(Section):
 
 
 class TenantLimitsConfig(Section):
-    """What a certain tenant may send."""
+    """Limits what a certain tenant may send."""
 
     max_record_kb: Positive | None = Field(None, description="As `telemetry.limits.max_record_kb`, for this tenant.")
     max_attributes: Positive | None = Field(
@@ -50,7 +50,7 @@ class TenantLimitsConfig(Section):
 
 
 class TelemetryConfig(Section):
-    """What the doors for telemetry share: OTLP, Loki's push and Prometheus's remote write."""
+    """Sets what the doors for telemetry share: OTLP, Loki's push and Prometheus's remote write."""
 
     max_body_mb: Positive = Field(
         64,

@@ -23,7 +23,7 @@ class TopicSealConfig(Section):
 
 
 class TopicConfig(Section):
-    """What one topic does differently. Unset keys fall back to `log`."""
+    """Sets what one topic does differently. Unset keys fall back to `log`."""
 
     ack: Ack = Field(
         "local",

@@ -15,9 +15,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from frazil.doors.danube import wire
-from frazil.doors.danube.failures import UnknownId
 from frazil.doors.danube.ids import check_length, consumer_id, producer_id
-from frazil.errors import ConsumerGone, ObjectExists, ObjectNotFound, RequestError, SubscriptionNotFound
+from frazil.errors import ConsumerGone, IdUnknown, ObjectExists, ObjectNotFound, RequestError, SubscriptionNotFound
 from frazil.store import ObjectStore
 from frazil.topics.messages import from_batch
 from frazil.topics.storage import TopicStorage
@@ -193,7 +192,7 @@ class Consumers:
             # again.
             await asyncio.to_thread(self._store.delete, [_key(number)])
             self._registrations.pop(number, None)
-            raise UnknownId(str(error)) from error
+            raise IdUnknown(str(error)) from error
         return subscription, self._join(subscription, registration)
 
     def _join(self, subscription: Subscription, registration: _Registration) -> Consumer:
@@ -257,7 +256,7 @@ class Consumers:
             self._waiting[number].seen = self._monotonic()
         try:
             await self._known(number)
-        except UnknownId:
+        except IdUnknown:
             return False
         return True
 
@@ -284,7 +283,7 @@ class Consumers:
         try:
             return _Registration(**json.loads(bytes(self._store.get(_key(number)))))
         except ObjectNotFound:
-            raise UnknownId(f"{number} is not the id of a consumer. Subscribe first.") from None
+            raise IdUnknown(f"{number} is not the id of a consumer. Subscribe first.") from None
 
 
 def _key(number: int) -> str:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from frazil.doors.danube import wire
-from frazil.doors.danube.failures import NotServed, ProducerRefused, UnknownId
 from frazil.doors.danube.ids import check_length, producer_id
-from frazil.errors import RequestError
+from frazil.errors import IdUnknown, NotSupported, ProducerRefused, RequestError
 from frazil.log.topics.generations import Dispatch
 from frazil.topics.messages import Message
 from frazil.topics.storage import TopicStorage
@@ -52,7 +51,7 @@ class Producers:
             raise RequestError(f"A producer of {request.topic_name!r} needs a name.")
         check_length(request.producer_name)
         if request.HasField("schema_ref"):
-            raise NotServed(
+            raise NotSupported(
                 f"Producer {request.producer_name!r} asks for the schema {request.schema_ref.subject!r}: there is no "
                 f"schema registry yet. Send payloads without one."
             )
@@ -113,7 +112,7 @@ class Producers:
         self._storage.name(topic)
         check_length(name)
         if number != producer_id(topic, name):
-            raise UnknownId(f"{number} is not the id of producer {name!r} of {topic!r}. Create the producer first.")
+            raise IdUnknown(f"{number} is not the id of producer {name!r} of {topic!r}. Create the producer first.")
         self.seen(number, topic, name)
         return Message(
             message.payload,

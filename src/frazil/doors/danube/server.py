@@ -15,11 +15,11 @@ from frazil.config.sections.danube import DanubeConfig
 from frazil.doors.danube import wire
 from frazil.doors.danube.consumers import Consumers
 from frazil.doors.danube.discovery import Discovery
-from frazil.doors.danube.failures import UnknownId, code_of
 from frazil.doors.danube.producers import Producers
-from frazil.errors import RequestError
+from frazil.errors import IdUnknown, RequestError
 from frazil.web.connections import ConnectionMetrics, Connections
-from frazil.web.error_texts import text_for_client
+from frazil.web.failures import failure_of
+from frazil.web.grpc.codes import code_of
 from frazil.web.grpc.error_details import details
 from frazil.web.grpc.port import connection_options, open_port
 
@@ -117,7 +117,7 @@ def _stream(kind: type[Message], answers: Callable[[Any], AsyncIterator[Any]]) -
         try:
             async for answer in answers(_parsed(kind, body)):
                 yield answer.SerializeToString()
-        except UnknownId:
+        except IdUnknown:
             await asyncio.sleep(HELD_SECONDS)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
             await asyncio.sleep(PAUSE_SECONDS)
@@ -134,8 +134,9 @@ def _parsed(kind: type[Message], body: bytes) -> Any:
 
 
 def _fail(error: Exception, context: Context) -> None:
-    context.set_code(code_of(error))
-    context.set_details(details(text_for_client(error)) or type(error).__name__)
+    failure = failure_of(error)
+    context.set_code(code_of(failure.kind))
+    context.set_details(details(failure.reason) or type(error).__name__)
 
 
 def _reachable(config: DanubeConfig) -> str:

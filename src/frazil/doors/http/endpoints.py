@@ -8,11 +8,11 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from frazil.doors.http.refusals import refusal
 from frazil.doors.http.subscription_listing import subscriptions_of
 from frazil.errors import FrazilError
 from frazil.topics.topic_service import Topics
-from frazil.web.operations import Endpoint
+from frazil.web.answers import refused
+from frazil.web.ports.contributions import Endpoint
 
 CLOSED = 499
 """This is the status of answers that nobody reads, because the client has gone."""
@@ -33,6 +33,6 @@ def endpoint(method: str, path: str, work: Handler, summary: str) -> Endpoint:
         except ClientDisconnect:
             return Response(status_code=CLOSED)
         except FrazilError as error:
-            return refusal(error)
+            return refused(error)
 
     return Endpoint(path, answer, summary, (method,))

@@ -25,8 +25,8 @@ from frazil.topics.subscriptions.options import Kind
 from frazil.topics.subscriptions.subscription import Subscription
 from frazil.topics.topic_service import Topics
 from frazil.web.answers import rows_answer, wants_arrow
-from frazil.web.operations import Endpoint
-from frazil.web.query_parameters import check_parameters, flag, limit_of, number
+from frazil.web.parameters import check_parameters, flag, limit_of, number
+from frazil.web.ports.contributions import Endpoint
 
 LIMIT = 100
 """An answer has at most this many messages unless the client says otherwise."""

@@ -20,7 +20,6 @@ from frazil.doors.http.events import EventStream, Streams
 from frazil.doors.http.message_rows import join_texts, message_texts, table_of
 from frazil.doors.http.pages import Page, cursors_of, probe, read_page
 from frazil.doors.http.positions import start_of
-from frazil.doors.http.refusals import refusal
 from frazil.doors.http.slow_clients import ResponseMemory
 from frazil.doors.http.times import parse_time
 from frazil.doors.http.topic_json import stored_batch_json, stored_message_json, topic_stats_json
@@ -30,11 +29,11 @@ from frazil.topics.messages import Message, to_batch
 from frazil.topics.names import MOST_PARTITIONS
 from frazil.topics.read.starts import EARLIEST, LATEST
 from frazil.topics.topic_service import Topics
-from frazil.web.answers import ARROW_STREAM, problem, rows_answer, wants_arrow
+from frazil.web.answers import ARROW_STREAM, problem, refused, rows_answer, wants_arrow
 from frazil.web.asgi import AsgiBody
 from frazil.web.bodies import BodyIncomplete, BodyStalled, pass_over
-from frazil.web.operations import Endpoint
-from frazil.web.query_parameters import check_parameters, flag, limit_of, number, optional_number
+from frazil.web.parameters import check_parameters, flag, limit_of, number, optional_number
+from frazil.web.ports.contributions import Endpoint
 
 LIMIT = 1000
 """An answer has at most this many messages unless the client says otherwise."""
@@ -129,12 +128,12 @@ class TopicsApi:
             return await self._produce(request, kind, many)
         except FrazilError as error:
             made_known = isinstance(error, TopicNotFound)
-            refused = problem(404, f"{error} PUT /topics/NAME creates a topic.") if made_known else refusal(error)
+            response = problem(404, f"{error} PUT /topics/NAME creates a topic.") if made_known else refused(error)
             if isinstance(error, BodyStalled | BodyIncomplete):
-                refused.headers["connection"] = "close"
+                response.headers["connection"] = "close"
             else:
-                refused.background = BackgroundTask(pass_over, AsgiBody(request.scope, request.receive))
-            return refused
+                response.background = BackgroundTask(pass_over, AsgiBody(request.scope, request.receive))
+            return response
 
     async def _produce(self, request: Request, kind: str, many: bool) -> Response:
         check_parameters(request, *_PRODUCING, *(() if many else _ONE_MESSAGE))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from frazil.doors.telemetry.decompression import UnknownEncoding
 from frazil.doors.telemetry.http import JSON, PROTOBUF, BodyFormat, HttpAnswer, content_encoding, media_type, text
 from frazil.doors.telemetry.intake import Accepted
-from frazil.doors.telemetry.refusals import Refusal
+from frazil.errors import BodyUnsupported
+from frazil.web.failures import Failure
 
 SNAPPY = "snappy"
 _PROTOBUFS = (PROTOBUF, "application/protobuf", "application/octet-stream", "")
@@ -21,10 +21,10 @@ class LokiDialect:
         if kind == JSON:
             return BodyFormat(json=True, encoding=encoding)
         if kind not in _PROTOBUFS:
-            raise UnknownEncoding(f"{kind[:80]!r} is neither {PROTOBUF} nor {JSON}.")
+            raise BodyUnsupported(f"{kind[:80]!r} is neither {PROTOBUF} nor {JSON}.")
         # The body is always a Snappy block, though few clients say so.
         if encoding not in ("", SNAPPY):
-            raise UnknownEncoding(f"Protobuf is compressed with {SNAPPY} here, not with {encoding[:40]!r}.")
+            raise BodyUnsupported(f"Protobuf is compressed with {SNAPPY} here, not with {encoding[:40]!r}.")
         return BodyFormat(encoding=SNAPPY)
 
     def accepted(self, accepted: Accepted, body_format: BodyFormat) -> HttpAnswer:
@@ -34,5 +34,5 @@ class LokiDialect:
             return HttpAnswer(204)
         return text(f"{accepted.rejected:,} of the entries are not stored: {accepted.reason}", 400)
 
-    def refused(self, refusal: Refusal, body_format: BodyFormat) -> HttpAnswer:
-        return text(refusal.reason, refusal.http, refusal.headers)
+    def refused(self, failure: Failure, body_format: BodyFormat) -> HttpAnswer:
+        return text(failure.reason, failure.http, failure.headers)

@@ -10,7 +10,8 @@ from google.rpc.status_pb2 import Status
 
 from frazil.doors.otlp.signals import Signal
 from frazil.doors.telemetry.intake import Accepted
-from frazil.doors.telemetry.refusals import Refusal
+from frazil.web.failures import Failure
+from frazil.web.grpc.codes import code_of
 
 
 def response(signal: Signal, accepted: Accepted) -> Message:
@@ -22,11 +23,11 @@ def response(signal: Signal, accepted: Accepted) -> Message:
     return message
 
 
-def status(refusal: Refusal) -> Status:
-    found = Status(code=refusal.grpc.value[0], message=refusal.reason)
-    if refusal.retry_seconds is not None:
+def status(failure: Failure) -> Status:
+    found = Status(code=code_of(failure.kind).value[0], message=failure.reason)
+    if failure.retry_seconds is not None:
         delay = Duration()
-        delay.FromNanoseconds(round(refusal.retry_seconds * 10**9))
+        delay.FromNanoseconds(round(failure.retry_seconds * 10**9))
         found.details.add().Pack(RetryInfo(retry_delay=delay))
     return found
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from frazil.doors.otlp.answers import encoded, response, status
 from frazil.doors.otlp.signals import Signal
-from frazil.doors.telemetry.decompression import UnknownEncoding
 from frazil.doors.telemetry.http import JSON, PROTOBUF, BodyFormat, HttpAnswer, content_encoding, media_type
 from frazil.doors.telemetry.intake import Accepted
-from frazil.doors.telemetry.refusals import Refusal
+from frazil.errors import BodyUnsupported
+from frazil.web.failures import Failure
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,15 @@ class OtlpDialect:
     def body_format(self, headers: Mapping[str, str]) -> BodyFormat:
         kind = media_type(headers)
         if kind not in (PROTOBUF, JSON):
-            raise UnknownEncoding(f"{kind[:80]!r} is neither {PROTOBUF} nor {JSON}.")
+            raise BodyUnsupported(f"{kind[:80]!r} is neither {PROTOBUF} nor {JSON}.")
         return BodyFormat(kind == JSON, content_encoding(headers))
 
     def accepted(self, accepted: Accepted, body_format: BodyFormat) -> HttpAnswer:
         return HttpAnswer(200, encoded(response(self.signal, accepted), body_format.json), _type(body_format))
 
-    def refused(self, refusal: Refusal, body_format: BodyFormat) -> HttpAnswer:
+    def refused(self, failure: Failure, body_format: BodyFormat) -> HttpAnswer:
         return HttpAnswer(
-            refusal.http, encoded(status(refusal), body_format.json), _type(body_format), refusal.headers
+            failure.http, encoded(status(failure), body_format.json), _type(body_format), failure.headers
         )
 
 

@@ -24,6 +24,8 @@ from frazil.errors import FrazilError, RequestError
 from frazil.scan.tenants import HEADER, tenant_name
 from frazil.web.admission import Admission
 from frazil.web.connections import ConnectionMetrics, Connections
+from frazil.web.failures import UNAVAILABLE
+from frazil.web.grpc.codes import code_of
 from frazil.web.grpc.error_details import details
 from frazil.web.grpc.incoming_messages import OPTIONS, IncomingMessages
 from frazil.web.grpc.port import connection_options, open_port
@@ -128,14 +130,15 @@ class OtlpGrpc:
     async def _refuse(self, error: Exception, context: Context) -> grpc.StatusCode:
         found = refusal(error)
         found = replace(found, reason=details(found.reason))
+        code = code_of(found.kind)
         if not isinstance(error, FrazilError):
             logger.error("a request failed", exc_info=error)
-        if found.grpc is grpc.StatusCode.UNAVAILABLE:
+        if found.kind is UNAVAILABLE:
             self._metrics.errors.count(error)
         context.set_trailing_metadata([(STATUS, encoded(status(found), as_json=False))])
-        context.set_code(found.grpc)
+        context.set_code(code)
         context.set_details(found.reason)
-        return found.grpc
+        return code
 
 
 def _tenants(context: Context) -> list[str]:

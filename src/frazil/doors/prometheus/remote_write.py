@@ -8,7 +8,6 @@ from email.message import Message as Headers
 from functools import lru_cache, partial
 
 from frazil.doors.prometheus.written_counts import WrittenCounts, written_counts
-from frazil.doors.telemetry.decompression import UnknownEncoding
 from frazil.doors.telemetry.http import (
     PROTOBUF,
     BodyFormat,
@@ -20,14 +19,14 @@ from frazil.doors.telemetry.http import (
     text,
 )
 from frazil.doors.telemetry.intake import Accepted
-from frazil.doors.telemetry.refusals import Refusal
 from frazil.doors.telemetry.request_kind import RequestKind
-from frazil.errors import RequestError
+from frazil.errors import BodyUnsupported, RequestError
 from frazil.formats.otlp import metrics
 from frazil.formats.remote_write import v1 as remote_write
 from frazil.formats.remote_write import v2 as remote_write_v2
 from frazil.formats.remote_write.families import Families
 from frazil.formats.remote_write.messages import RequestV2, WriteRequest
+from frazil.web.failures import BUSY, Failure
 
 PATH = "/api/v1/write"
 _FIRST, _SECOND = WriteRequest.DESCRIPTOR.full_name, RequestV2.DESCRIPTOR.full_name
@@ -58,9 +57,9 @@ class RemoteWriteDialect:
     def body_format(self, headers: Mapping[str, str]) -> BodyFormat:
         kind, message = media_type(headers), message_of(headers.get("content-type", ""))
         if kind != PROTOBUF:
-            raise UnknownEncoding(f"{kind[:80]!r} is not {PROTOBUF}.")
+            raise BodyUnsupported(f"{kind[:80]!r} is not {PROTOBUF}.")
         if message not in ("", _FIRST, _SECOND):
-            raise UnknownEncoding(f"{message[:80]!r} is neither {_FIRST} nor {_SECOND}, which are taken here.")
+            raise BodyUnsupported(f"{message[:80]!r} is neither {_FIRST} nor {_SECOND}, which are taken here.")
         # Snappy was the only compression at first, and some senders do not name it.
         return BodyFormat(encoding=content_encoding(headers) or "snappy")
 
@@ -70,10 +69,10 @@ class RemoteWriteDialect:
             return text(f"{accepted.rejected} records can never be stored: {accepted.reason}", 400)
         return HttpAnswer(204)
 
-    def refused(self, refusal: Refusal, body_format: BodyFormat) -> HttpAnswer:
+    def refused(self, failure: Failure, body_format: BodyFormat) -> HttpAnswer:
         # Prometheus drops requests that were answered 429, unless it is configured otherwise.
-        code = 503 if refusal.busy else refusal.http
-        return text(refusal.reason, code, refusal.headers)
+        code = 503 if failure.kind is BUSY else failure.http
+        return text(failure.reason, code, failure.headers)
 
 
 class RemoteWriteV2Dialect(RemoteWriteDialect):
@@ -85,8 +84,8 @@ class RemoteWriteV2Dialect(RemoteWriteDialect):
         written = accepted.tally if isinstance(accepted.tally, WrittenCounts) else WrittenCounts()
         return _with(super().accepted(accepted, body_format), written)
 
-    def refused(self, refusal: Refusal, body_format: BodyFormat) -> HttpAnswer:
-        return _with(super().refused(refusal, body_format), WrittenCounts())
+    def refused(self, failure: Failure, body_format: BodyFormat) -> HttpAnswer:
+        return _with(super().refused(failure, body_format), WrittenCounts())
 
 
 def _with(answer: HttpAnswer, written: WrittenCounts) -> HttpAnswer:

@@ -50,7 +50,7 @@ than hashing up to the second number in chunks."""
 LONGEST_CHECKED_AT_ONCE = 64 * 1024
 """The largest request that the event loop itself checks: about a millisecond for data points."""
 LOG_SECONDS = 1.0
-"""How often, at most, the server's log mentions a refused request."""
+"""This is how often, at most, the server's log mentions a refused request."""
 LONGEST_HASHED_AT_ONCE = MIB
 """The largest request that the event loop itself hashes: half a millisecond, in which other threads run Python."""
 
@@ -65,7 +65,7 @@ class TelemetryRequest(NamedTuple):
 
     @property
     def is_bare(self) -> bool:
-        """Whether the body is the message itself, neither compressed nor JSON."""
+        """Returns whether the body is the message itself, neither compressed nor JSON."""
         return not self.encoding and not self.json
 
 

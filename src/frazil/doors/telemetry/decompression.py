@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 import zstandard
 
-from frazil.errors import RequestError
+from frazil.errors import BodyTooLarge, BodyUnsupported, RequestError
 
 _ZSTD_BYTES = 1024
 """The bytes decompressed at a time. Each may become up to 32 MiB, and only then the size is known."""
@@ -24,26 +24,19 @@ _SNAPPY_GROWTH = 22
 allocate much."""
 
 
-class BodyTooLarge(RequestError):
-    """Raised when a body is over the limit, compressed or not."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__(
-            f"The body is over the limit of {most:,} bytes (`telemetry.max_body_mb`), counted after decompression. "
-            f"Send smaller batches."
-        )
-
-
-class UnknownEncoding(RequestError):
-    """Raised when the compression of a body is unknown."""
+def too_large(most: int) -> BodyTooLarge:
+    return BodyTooLarge(
+        f"The body is over the limit of {most:,} bytes (`telemetry.max_body_mb`), counted after decompression. "
+        f"Send smaller batches."
+    )
 
 
 def decompress(body: bytes, encoding: str, most: int) -> bytes:
     """Returns the decompressed body. A body that would become larger than `most` is refused before it does."""
     if encoding not in _CODECS:
-        raise UnknownEncoding(f"{encoding[:40]!r} is none of the encodings {', '.join(filter(None, _CODECS))}.")
+        raise BodyUnsupported(f"{encoding[:40]!r} is none of the encodings {', '.join(filter(None, _CODECS))}.")
     if len(body) > most:
-        raise BodyTooLarge(most)
+        raise too_large(most)
     try:
         return _CODECS[encoding](body, most)
     except (zlib.error, zstandard.ZstdError, pa.ArrowException, OSError, EOFError) as error:
@@ -77,7 +70,7 @@ def _zlib(window: int) -> Callable[[bytes, int], bytes]:
                 parts.append(stream.decompress(taken, room + 1))
                 room -= len(parts[-1])
                 if room < 0:
-                    raise BodyTooLarge(most)
+                    raise too_large(most)
                 at += len(taken) - len(stream.unused_data)
             step = _STEP_BYTES
         return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -98,7 +91,7 @@ def _zstd(body: bytes, most: int) -> bytes:
         at += _ZSTD_BYTES
         room -= len(parts[-1])
         if room < 0:
-            raise BodyTooLarge(most)
+            raise too_large(most)
         if frame.eof:
             at = min(at, len(body)) - len(frame.unused_data)
             frame = None
@@ -126,7 +119,7 @@ def _snappy(body: bytes, most: int) -> bytes:
     else:
         raise EOFError("it does not say how long it is")
     if size > most:
-        raise BodyTooLarge(most)
+        raise too_large(most)
     if size > _SNAPPY_GROWTH * len(body):
         raise EOFError("it says that it is longer than so many bytes can stand for")
     found: bytes = pa.decompress(body, size, "snappy", asbytes=True)

@@ -15,14 +15,15 @@ from typing import NamedTuple, Protocol
 from prometheus_client import Counter
 
 from frazil.doors.telemetry.conversion import TelemetryRequest
-from frazil.doors.telemetry.decompression import BodyTooLarge
+from frazil.doors.telemetry.decompression import too_large
 from frazil.doors.telemetry.intake import Accepted, Intake
 from frazil.doors.telemetry.metrics import TelemetryMetrics
-from frazil.doors.telemetry.refusals import Refusal, refusal
+from frazil.doors.telemetry.refusals import refusal
 from frazil.errors import FrazilError
 from frazil.scan.tenants import HEADER, tenant_name
 from frazil.web.admission import Admission, Ticket
 from frazil.web.bodies import BodyIncomplete, BodyStalled, Incoming, pass_over, read_body
+from frazil.web.failures import Failure
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ class Dialect(Protocol):
 
     def accepted(self, accepted: Accepted, body_format: BodyFormat) -> HttpAnswer: ...
 
-    def refused(self, refusal: Refusal, body_format: BodyFormat) -> HttpAnswer: ...
+    def refused(self, failure: Failure, body_format: BodyFormat) -> HttpAnswer: ...
 
 
 class EndpointContext(NamedTuple):
@@ -146,12 +147,12 @@ class TelemetryEndpoint:
         most = self._context.most
         expected = exchange.length or 0
         if expected > most:
-            raise BodyTooLarge(most)
+            raise too_large(most)
         ticket.expect(expected)
 
         def count(part: bytes) -> None:
             if ticket.nbytes + len(part) > most:
-                raise BodyTooLarge(most)
+                raise too_large(most)
             ticket.add(len(part))
 
         return await read_body(exchange, count)

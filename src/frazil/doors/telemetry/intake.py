@@ -53,9 +53,9 @@ all the rest of the request. Ten log records of 360 bytes could be 1 MiB."""
 ENOUGH = 64
 """A group of so many requests does not wait for more."""
 LINGER_SECONDS, LINGERS = 0.001, 5
-"""How long a group that is smaller than those before waits for more requests, and how often it does so if more come.
-Clients that were answered together are likely to be back together. One small group does not mean that they are gone,
-so the number that is waited for falls by an eighth with each."""
+"""This is how long a group that is smaller than those before waits for more requests, and how often it does so if
+more come. Clients that were answered together are likely to be back together. One small group does not mean that they
+are gone, so the number that is waited for falls by an eighth with each."""
 
 
 class NotTaken(WriteFailed):

@@ -25,7 +25,7 @@ MOST_TENANTS = 10_000
 """The most tenants whose rates are remembered."""
 
 _SHORT = 4096
-"""For a column of fewer bytes in total, the longest value is not searched."""
+"""In a column of fewer bytes in total, the longest value is not searched."""
 
 
 class TenantLimits:
@@ -36,7 +36,7 @@ class TenantLimits:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._spent: dict[str, tuple[float, float]] = {}
-        """When each tenant was seen last, and the bytes that it had left then."""
+        """This says when each tenant was seen last, and how many bytes it had left then."""
 
     def spend(self, tenant: str, nbytes: int) -> None:
         """Counts what a tenant sends. Raises `RateExceeded` if that is over its rate."""

@@ -45,7 +45,7 @@ class _Streams(NamedTuple):
     """The number of the request of each stream."""
     labels: list[StreamLabels]
     codes: pa.Array
-    """Which of `labels` each stream has."""
+    """This says which of `labels` each stream has."""
     rejected: dict[int, Rejected]
     """The entries of the other streams, by request."""
 

@@ -56,7 +56,7 @@ class MetricDescriptions(NamedTuple):
     rows: pa.StructArray
     """One row of columns for each distinct metric."""
     numbers: Ints
-    """Which of the rows each metric has."""
+    """This says which of the rows each metric has."""
 
     def columns(self, runs: Runs, *, dictionaries: bool = False) -> Columns:
         """Returns the columns for points. Each run of points belongs to one metric."""

@@ -26,7 +26,7 @@ class MessagePayloads(NamedTuple):
     chosen: Ints
     """The indexes of the payloads within the group."""
     starts: Ints
-    """Where each payload begins, after the message indexes."""
+    """This says where each payload begins, after the message indexes."""
 
 
 def by_message(group: Group, faults: dict[int, str]) -> Iterator[MessagePayloads]:

@@ -36,7 +36,7 @@ class Family(NamedTuple):
 
 
 class _Role(NamedTuple):
-    """What samples with a name are within their family."""
+    """Says what samples with a name are within their family."""
 
     kinds: tuple[int, ...]
     summed: bool = False

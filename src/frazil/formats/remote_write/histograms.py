@@ -60,7 +60,7 @@ class Histograms(NamedTuple):
     """The columns without the times."""
     milliseconds: Ints
     starts: Ints
-    """When they began to count, in milliseconds; 0 where that is unknown."""
+    """This says when they began to count, in milliseconds; 0 where that is unknown."""
     series: Ints
     """The index of the series of each histogram."""
     rejected: dict[str, list[int]]

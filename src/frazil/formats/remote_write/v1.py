@@ -47,7 +47,7 @@ class _SeriesRows(NamedTuple):
     """The columns that differ between rows of a series."""
     milliseconds: Ints
     starts: Ints
-    """When they began to count, in milliseconds; 0 where that is unknown."""
+    """This says when they began to count, in milliseconds; 0 where that is unknown."""
     series: Ints
 
 

@@ -33,7 +33,7 @@ class _Symbols(NamedTuple):
     texts: pa.Array
     sizes: Ints
     starts: Ints
-    """Where the table of each request begins."""
+    """This says where the table of each request begins."""
     counts: Ints
 
     @classmethod

@@ -16,7 +16,7 @@ from frazil.formats.telemetry.runs import Ints
 
 
 class Arrival(NamedTuple):
-    """What is known about requests beside their content."""
+    """Holds what is known about requests beside their content."""
 
     tenants: Sequence[str]
     """The tenant of each request."""

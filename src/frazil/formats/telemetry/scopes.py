@@ -79,7 +79,7 @@ class RequestRecords(NamedTuple):
     scopes: list[ResourceScope]
     """The distinct resources with scopes."""
     scope_of_record: Ints
-    """Which of `scopes` each record has."""
+    """This says which of `scopes` each record has."""
     widths: Ints
     """The approximate bytes that each record gets from its resource and scope."""
 

@@ -55,7 +55,7 @@ class ReferencedAttribute(NamedTuple):
 
     place: int
     beside: bool
-    """Whether it is missing from the map."""
+    """This says whether it is missing from the map."""
     key: str
     text: str | None
     letter: str

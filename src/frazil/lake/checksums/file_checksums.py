@@ -22,7 +22,7 @@ _MAGIC = b"PAR1"
 _END = 8
 """The number of bytes behind the footer: its length, and Parquet's magic bytes."""
 _FOOTER_GUESS = 64 * 1024
-"""How many bytes are fetched for a footer at first. A larger footer costs a second request."""
+"""This is how many bytes are fetched for a footer at first. A larger footer costs a second request."""
 _AT_A_TIME = 4 * 1024 * 1024
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 _DAMAGED_BITS = 3
-"""How many of the 64 bits may be wrong in damaged magic bytes. Other bytes are so similar once in 10^14 files."""
+"""This is how many of the 64 bits may be wrong in damaged magic bytes. Other bytes are so similar once in 10^14
+files."""
 
 
 class ChecksumMismatch(ValueError):

@@ -18,7 +18,7 @@ from frazil.lake.checksums.magic_bytes import ChecksumMismatch
 from frazil.lake.checksums.page_headers import has_checksum
 
 Coverage = Literal["file", "pages", "none"]
-"""What the checksums of a file cover: every byte, only its pages, or nothing."""
+"""This says what the checksums of a file cover: every byte, only its pages, or nothing."""
 
 _BATCH_ROWS = 16_384
 _READ_BYTES = 1024 * 1024
@@ -29,7 +29,7 @@ _HEADER_BYTES = 64
 class Verdict(NamedTuple):
     coverage: Coverage
     problem: str | None = None
-    """What is wrong with the file. It is None if the checksums show no damage."""
+    """This says what is wrong with the file. It is None if the checksums show no damage."""
 
 
 def verify_file(io: FileIO, file: DataFile, *, footer_only: bool = False) -> Verdict:

@@ -34,7 +34,8 @@ _verified: OrderedDict[str, None] = OrderedDict()
 """Objects whose footers this process has verified. To fetch a footer costs a request, and objects never change."""
 _lock = threading.Lock()
 _THREADS = 4
-"""How many files are verified at a time, a few megabytes of each. Fetching takes longer than the checksums."""
+"""This is how many files are verified at a time, a few megabytes of each. Fetching takes longer than the
+checksums."""
 
 
 class VerifyingFileIO(FileIO):

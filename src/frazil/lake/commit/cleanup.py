@@ -43,7 +43,7 @@ class OtherCommit(NamedTuple):
 @dataclass(frozen=True)
 class CleanupResult:
     deleted: int
-    """How many files were deleted."""
+    """This is how many files were deleted."""
     kept: str | None = None
     """The reason why the files were kept, for people."""
 

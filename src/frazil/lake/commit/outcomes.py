@@ -36,7 +36,7 @@ class Committed:
     table: Table
     snapshot_id: int
     found_done_already: bool = False
-    """Whether an earlier request committed it."""
+    """This says whether an earlier request committed it."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ _INTEGERS = {
     pa.uint32(): 10,
     pa.uint64(): 20,
 }
-"""How many decimal digits the values of an integer type may have."""
+"""This is how many decimal digits the values of an integer type may have."""
 _WIDENED = {
     pa.int32(): {pa.int8(), pa.int16(), pa.uint8(), pa.uint16()},
     pa.int64(): {pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32()},

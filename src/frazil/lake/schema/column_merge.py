@@ -26,7 +26,7 @@ from pyiceberg.types import (
 
 
 class Remedy(Enum):
-    """What would solve a problem if a person agrees to it."""
+    """Says what would solve a problem if a person agrees to it."""
 
     REPLACE = "the column of the table is put aside, and one that fits takes its name"
     RELAX = "the column of the table may be null"

@@ -18,7 +18,7 @@ MIB = 1024 * 1024
 OWN_PREFIX = "frazil."
 
 _METADATA_VERSIONS_KEPT = 100
-"""How many old metadata files a table keeps: enough to see recent changes, and few enough to load quickly."""
+"""This is how many old metadata files a table keeps: enough to see recent changes, and few enough to load quickly."""
 
 
 def partition_spec(layout: TableLayoutConfig, schema: Schema) -> PartitionSpec:

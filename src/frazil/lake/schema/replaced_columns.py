@@ -21,7 +21,7 @@ PUT_ASIDE = "frazil.put-aside."
 """The table property `frazil.put-aside.FIELD_ID` has the former name of the column with that id."""
 
 ReplacedColumns = Mapping[str, tuple[str, ...]]
-"""For each name, the columns that had it before they were replaced, the newest first."""
+"""These are, for each name, the columns that had it before they were replaced, the newest first."""
 
 
 def replaced_columns(metadata: TableMetadata) -> dict[str, tuple[str, ...]]:

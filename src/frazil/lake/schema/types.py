@@ -66,7 +66,7 @@ class Unmappable(Exception):
 class Converted(NamedTuple):
     kind: IcebergType
     note: str | None
-    """What the values mean, if the type alone does not say it."""
+    """This says what the values mean, if the type alone does not say it."""
 
 
 def convert(kind: pa.DataType, path: str) -> Converted | None:

@@ -35,7 +35,8 @@ from frazil.store import ObjectStore
 _METADATA = "metadata"
 _VERSION = re.compile(r"v?(\d+)\b.*\.metadata\.json(\.gz)?")
 _DEEPEST = 6
-"""How many folders may be between the warehouse and a table. Catalogs make one for each level of the namespace."""
+"""This is how many folders may be between the warehouse and a table. Catalogs make one for each level of the
+namespace."""
 
 
 @dataclass(frozen=True)

@@ -46,12 +46,12 @@ class TableCheck:
 
     @property
     def is_claimed(self) -> bool:
-        """Whether the table exists and its properties say that it is this table of the topic."""
+        """Returns whether the table exists and its properties say that it is this table of the topic."""
         return self.table is not None and _claims(self.table, self.topic, self.role)
 
     @property
     def is_unclaimed(self) -> bool:
-        """Whether the table exists and its properties name no topic."""
+        """Returns whether the table exists and its properties name no topic."""
         return self.table is not None and TOPIC not in self.table.metadata.properties
 
     def error(self) -> IcebergError:

@@ -34,9 +34,9 @@ from frazil.log.schema.schema import without_dictionaries
 TARGET_BYTES = "write.target-file-size-bytes"
 _DEFAULT_TARGET = 512 * 1024 * 1024
 GATHER_BYTES = 40 * 1024 * 1024
-"""How many bytes of memory are sorted together. While rows are sorted, they are in memory three times."""
+"""This is how many bytes of memory are sorted together. While rows are sorted, they are in memory three times."""
 GATHER_PLAIN_BYTES = 256 * 1024 * 1024
-"""How many bytes these rows may have without dictionaries, which some columns may lose."""
+"""This is how many bytes these rows may have without dictionaries, which some columns may lose."""
 
 
 class DataFileWriter:
@@ -66,9 +66,9 @@ class DataFileWriter:
         self._columns = leaf_columns(schema, metadata.properties, keys)
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_held = 0
-        """How many bytes of memory the waiting rows hold."""
+        """This is how many bytes of memory the waiting rows hold."""
         self._waiting_bytes = 0
-        """How many bytes the waiting rows have without dictionaries."""
+        """This is how many bytes the waiting rows have without dictionaries."""
         self._waiting_rows = 0
         self._file: ParquetFileWriter | None = None
         self._partition = Record()
@@ -117,12 +117,12 @@ class DataFileWriter:
 
     @property
     def _ordered(self) -> bool:
-        """Whether rows are partitioned or sorted. If not, they are written as they come."""
+        """Returns whether rows are partitioned or sorted. If not, they are written as they come."""
         return not (self._splitter.trivial and self._sorter.trivial)
 
     @property
     def _enough(self) -> bool:
-        """Whether there are enough waiting rows to write them."""
+        """Returns whether there are enough waiting rows to write them."""
         if self._ordered:
             return self._waiting_held >= self._gather_bytes or self._waiting_bytes >= GATHER_PLAIN_BYTES
         options = self._options

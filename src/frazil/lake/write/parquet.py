@@ -114,7 +114,7 @@ class ParquetFileWriter:
 
     @property
     def size(self) -> int:
-        """How many bytes were written so far."""
+        """Returns how many bytes were written so far."""
         return self._sink.tell()
 
     def write(self, rows: pa.Table) -> None:

@@ -19,7 +19,7 @@ from frazil.lake.write.transforms import kernel
 
 class PartitionedRows(NamedTuple):
     codes: pa.Array
-    """For each row, the index of its partition in `partitions` (int64)."""
+    """This has, for each row, the index of its partition in `partitions` (int64)."""
     partitions: list[Record]
 
 
@@ -31,7 +31,7 @@ class Partitioner:
 
     @property
     def trivial(self) -> bool:
-        """Whether the table is not partitioned."""
+        """Returns whether the table is not partitioned."""
         return not self._fields
 
     def split(self, rows: pa.Table) -> PartitionedRows:

@@ -44,7 +44,7 @@ class Sorter:
 
     @property
     def trivial(self) -> bool:
-        """Whether the table has no sort order, so that rows stay as they are."""
+        """Returns whether the table has no sort order, so that rows stay as they are."""
         return not self._keys
 
     def order(self, rows: pa.Table, leading: Ranks | None = None) -> pa.Array | None:

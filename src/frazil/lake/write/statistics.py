@@ -53,7 +53,8 @@ class Leaf(NamedTuple):
     kind: PrimitiveType
     name: str
     repeated: bool
-    """Whether it is inside a list or map. Then rows have any number of values, and counts and bounds say nothing."""
+    """This says whether it is inside a list or map. Then rows have any number of values, and counts and bounds say
+    nothing."""
     counts: bool
     bounds: bool
     length: int | None

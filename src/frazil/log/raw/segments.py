@@ -34,7 +34,7 @@ SCHEMA = pa.schema(
 
 
 class RawEncoding(NamedTuple):
-    """How the payloads of a raw segment are decoded."""
+    """Says how the payloads of a raw segment are decoded."""
 
     form: str
     schema: pa.Schema

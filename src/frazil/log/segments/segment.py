@@ -46,7 +46,7 @@ _CRC = b'"footer_crc":"'
 
 @dataclass(frozen=True)
 class Encoding:
-    """How columns are encoded in Parquet, by their paths."""
+    """Says how columns are encoded in Parquet, by their paths."""
 
     dictionary: tuple[str, ...] | None = None
     """Columns whose values repeat. None tries all, which costs time where they do not."""
@@ -76,7 +76,7 @@ class Segment:
     positions: dict[str, Any] = field(repr=False)
     """The positions as of `end` (`StoredPositions.to_json`), with the requests that the writer still knew."""
     raw_encoding: RawEncoding | None = field(default=None, repr=False)
-    """How the payloads are decoded, if the segment is raw."""
+    """This is how the payloads are decoded, if the segment is raw."""
 
     @property
     def key(self) -> str:

@@ -139,7 +139,7 @@ class Entry(NamedTuple):
 
     @property
     def is_raw(self) -> bool:
-        """Whether the entry is still to be decoded."""
+        """Returns whether the entry is still to be decoded."""
         return bool(self.form) and self.decoded is None
 
     def raw_entry(self) -> RawEntry:

@@ -28,7 +28,7 @@ class ScannedWal(ScannedFile):
         super().__init__(path)
         self.entries: list[Entry] = []
         self.closed = False
-        """Whether the writer stopped cleanly."""
+        """This says whether the writer stopped cleanly."""
         self._data = map_file(path)
         view = memoryview(self._data)
         first = self._first_frame(view)

@@ -20,7 +20,7 @@ _CHUNK = bytes(1 << 20)
 
 
 class SpareFile:
-    """At most one spare file. A thread of its own fills it."""
+    """Keeps at most one spare file, which a thread of its own fills."""
 
     def __init__(self, path: Path, size: int) -> None:
         self.size = size

@@ -24,13 +24,13 @@ class WriterOptions:
     compression_level: int = 1
     sources: SourcesConfig = field(default_factory=SourcesConfig)
     encoding: Encoding = DEFAULT_ENCODING
-    """How segments are encoded. A door that knows what its columns look like sets it."""
+    """This is how segments are encoded. A door that knows what its columns look like sets it."""
     looked_up: bool = True
-    """Whether the hot buffer holds records after they are sealed. For a door whose records are hardly ever asked for
-    by offset, that would be memory and a copy for nothing."""
+    """This says whether the hot buffer holds records after they are sealed. For a door whose records are hardly ever
+    asked for by offset, that would be memory and a copy for nothing."""
     exclusive: bool = True
-    """Whether other processes of this machine are kept out while one writes. Only `ack: object` can do without: a new
-    writer then takes the partition over, and the former one is fenced, even if it hangs."""
+    """This says whether other processes of this machine are kept out while one writes. Only `ack: object` can do
+    without: a new writer then takes the partition over, and the former one is fenced, even if it hangs."""
 
     @classmethod
     def of(cls, log: LogConfig, topic: TopicConfig) -> WriterOptions:

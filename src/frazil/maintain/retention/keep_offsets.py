@@ -26,7 +26,7 @@ from frazil.maintain.retention.read_progress import highest_offsets, lowest_offs
 from frazil.scan.table_files import FileReader
 
 KeepOffsets = dict[int, int]
-"""By partition, the first offset to keep. Rows below it may be removed."""
+"""This has, by partition, the first offset to keep. Rows below it may be removed."""
 
 
 class OffsetBounds(NamedTuple):
@@ -35,7 +35,7 @@ class OffsetBounds(NamedTuple):
 
 
 FileOffsetBounds = dict[str, dict[int, OffsetBounds]]
-"""By file path and partition, the lowest and highest offset in the file."""
+"""This has, by file path and partition, the lowest and highest offset in the file."""
 
 
 @dataclass(frozen=True)

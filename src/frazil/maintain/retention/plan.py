@@ -22,7 +22,7 @@ class RetentionPlan:
     manifests: BooleanExpression = field(default_factory=AlwaysTrue)
     """A filter that is true for some row of every file in `whole`, to find the manifests that list them."""
     held: int = 0
-    """How many files with such rows stay because somebody has not read them."""
+    """This is how many files with such rows stay because somebody has not read them."""
     waits: str = ""
     """Who has not read them, and what can be done about it."""
 

@@ -38,7 +38,7 @@ class SourceOptions:
     starts: Bound
     ends: Bound
     tail: bool
-    """Whether a batch includes records that are not sealed yet."""
+    """This says whether a batch includes records that are not sealed yet."""
     limits: BatchLimits
 
     @classmethod

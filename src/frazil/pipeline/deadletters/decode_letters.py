@@ -23,7 +23,7 @@ class DeadLetter(NamedTuple):
     record: pa.RecordBatch
     """The record as it was in the log."""
     marked: bool = False
-    """Whether the letter is marked as replayed."""
+    """This says whether the letter is marked as replayed."""
 
 
 @dataclass

@@ -57,11 +57,12 @@ REPLAYED = "frazil.letters.replayed"
 """The key in a snapshot's summary for the number of its rows that were dead letters."""
 
 LETTERS_PER_COMMIT = 5_000
-"""How many letters one commit replays, and one commit marks. To mark letters, whole files are written again."""
+"""This is how many letters one commit replays, and one commit marks. To mark letters, whole files are written
+again."""
 BYTES_PER_COMMIT = 64 * MIB
-"""How many bytes of records one commit replays. Their rows need several times as much memory."""
+"""This is how many bytes of records one commit replays. Their rows need several times as much memory."""
 _OFFSETS_PER_FILTER = 200
-"""How many offsets one filter has. With more of them PyIceberg does not use the statistics of files."""
+"""This is how many offsets one filter has. With more of them PyIceberg does not use the statistics of files."""
 _TRIES = 10
 _PAUSE_SECONDS = 0.1
 
@@ -70,12 +71,12 @@ T = TypeVar("T")
 
 @dataclass
 class ReplayResult:
-    """What became of the letters."""
+    """Counts what became of the letters."""
 
     rows: int = 0
-    """How many letters became rows of the base table."""
+    """This is how many letters became rows of the base table."""
     found: int = 0
-    """How many letters had a row in the base table already."""
+    """This is how many letters had a row in the base table already."""
     waiting: list[RecordLocation] = field(default_factory=list)
     """The letters above the offset of the base table, which has to get there first."""
     stuck: dict[RecordLocation, str] = field(default_factory=dict)

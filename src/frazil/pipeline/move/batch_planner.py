@@ -20,7 +20,7 @@ from frazil.log.topics.schemas import list_partitions
 from frazil.store import ObjectStore
 
 DISCOVERY_SECONDS = 5.0
-"""How often the planner looks for new partitions."""
+"""This is how often the planner looks for new partitions."""
 SMALLEST_TASK_BYTES = 4 * MIB
 """A task gets at least this many bytes, because another task would cost more than it gains."""
 

@@ -25,7 +25,8 @@ from frazil.store import ObjectStore
 T = TypeVar("T")
 
 LOCK_SECONDS = 60.0
-"""How long a mover waits for maintenance of its table. After that both go on, and one of their commits may fail."""
+"""This is how long a mover waits for maintenance of its table. After that both go on, and one of their commits may
+fail."""
 
 
 class TableLocks:

@@ -28,13 +28,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class DeadLetterState:
-    """What the dead-letter table has decided about the ranges of a batch."""
+    """Holds what the dead-letter table has decided about the ranges of a batch."""
 
     table: Table | None = None
     decided: dict[int, int] = field(default_factory=dict)
-    """By partition, the offset below which the table has decided which records are dead letters."""
+    """This has, by partition, the offset below which the table has decided which records are dead letters."""
     excluded: dict[int, list[int]] = field(default_factory=dict)
-    """By partition, the offsets of the batch that are dead letters already."""
+    """These are, by partition, the offsets of the batch that are dead letters already."""
 
 
 class DeadLetterTable:

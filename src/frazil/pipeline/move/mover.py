@@ -39,12 +39,12 @@ logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 2
 START_SECONDS = 60.0
-"""How long other queries wait for a query that is starting."""
+"""This is how long other queries wait for a query that is starting."""
 _START_LOOK_SECONDS = 0.1
 _STARTED = ("Waiting", "Processing", "No new data")
 """Spark's status message of a query begins with one of these once the query has asked for new data."""
 RECHECK_SECONDS = 5.0
-"""How often a stopped mover checks whether it may go on."""
+"""This is how often a stopped mover checks whether it may go on."""
 _OURS = re.compile(r"frazil\.errors\.\w+\.(\w+): (.*?)\s*(?:\n|$)")
 # Every try is a new query with its own id. The id is cut off, so that a repeated failure is logged once.
 _WHICH_QUERY = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
@@ -80,7 +80,7 @@ class Sink(Protocol):
 class MoverStatus:
     problem: FrazilError | None = None
     failures: int = 0
-    """How many tries have failed in a row."""
+    """This is how many tries have failed in a row."""
 
     def health(self) -> Health:
         if self.problem is None:
@@ -99,7 +99,7 @@ class Mover:
         self._failure: FrazilError | None = None
         self._query: StreamingQuery | None = None
         self._moved = False
-        """Whether a batch was moved since the last check for idleness."""
+        """This says whether a batch was moved since the last check for idleness."""
         self._busy = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._live, name=f"mover-{sink.name}", daemon=True)

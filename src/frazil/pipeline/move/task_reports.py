@@ -72,14 +72,14 @@ class WrittenFiles:
     files: tuple[DataFile, ...]
     dead_letters: tuple[DataFile, ...]
     misfits: int
-    """How many rows did not fit and were not written anywhere."""
+    """This is how many rows did not fit and were not written anywhere."""
     example: str
     """The reason why the first of them did not fit."""
     tasks: tuple[int, ...]
     epochs: dict[int, str]
     """The epoch of each partition's last record."""
     records: Mapping[int, int]
-    """How many records of each partition were read."""
+    """This is how many records of each partition were read."""
     wanted: tuple[pa.Schema, ...] = ()
     """The schemas of rows for which the table has to change first."""
 

@@ -64,8 +64,9 @@ class MoveJob:
     """The schema version of the topic."""
     now_ms: int
     needed: dict[int, int]
-    """By partition, the first offset that the table needs. A partition that is not here is not to be written: Spark
-    gives tasks the whole batch, and somebody else may have moved all of a partition since it was planned."""
+    """This has, by partition, the first offset that the table needs. A partition that is not here is not to be
+    written: Spark gives tasks the whole batch, and somebody else may have moved all of a partition since it was
+    planned."""
     decoder: Decoder | None = None
     """The decoder that makes rows of records. It is None if the records are rows."""
     dead_letters: TargetTable | None = None

@@ -12,7 +12,7 @@ from typing import Any
 from py4j.java_gateway import JavaGateway, JavaObject
 
 _IDLE_SECONDS = 30
-"""After how many idle seconds Java closes a connection. It is Py4J's default."""
+"""Java closes a connection after so many idle seconds. It is Py4J's default."""
 
 
 def listen_for_callbacks(gateway: JavaGateway) -> None:

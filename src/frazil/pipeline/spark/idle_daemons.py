@@ -19,8 +19,8 @@ from frazil.clock import Clock
 
 LOOK_SECONDS = 2.0
 PATIENCE_SECONDS = {b"pyspark.daemon": 2.0, b"frazil.pipeline.worker_daemon": 60.0}
-"""How long a daemon may be idle, by its module. The daemon of the tasks loads much, and batches may be half a minute
-apart."""
+"""This is how long a daemon may be idle, by its module. The daemon of the tasks loads much, and batches may be half a
+minute apart."""
 _PROC = Path("/proc")
 
 

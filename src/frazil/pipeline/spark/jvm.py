@@ -26,6 +26,7 @@ from frazil.pipeline.spark.java import Java
 from frazil.pipeline.spark.log_relay import LogRelay
 from frazil.pipeline.spark.session_folder import SessionFolder
 from frazil.pipeline.spark.settings import Master
+from frazil.pipeline.spark.worker_python import worker_python
 
 _STOP_SECONDS = 10.0
 _NOTE = struct.Struct(">ii")
@@ -142,8 +143,7 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 def python_variables(settings: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that choose the Python of the workers: this one, unless the settings name another."""
-    worker = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
-    return {"PYSPARK_PYTHON": worker, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    return {"PYSPARK_PYTHON": worker_python(settings), "PYSPARK_DRIVER_PYTHON": sys.executable}
 
 
 def _environment(settings: Mapping[str, str], java: Java, home: Path, master: Master) -> dict[str, str]:

@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import time
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.requests import Request
 from starlette.responses import Response
 
-from frazil.errors import FrazilError, PartitionDamaged, QueriesBusy, QueryError, QueryTimeout, RequestError
-from frazil.query.sql.parse import MAX_BYTES
-from frazil.query.sql.pool import WorkerPool
-from frazil.query.sql.protocol import Question
+from frazil.engine.interface import QueryRequest
+from frazil.engine.room import QueryRoom
+from frazil.errors import BodyTooLarge, FrazilError, RequestError
+from frazil.query.sql.limits import ANSWER, MAX_BYTES
 from frazil.scan.tenants import HEADER, tenant_name
-from frazil.web.answers import ARROW_STREAM, problem, wants_arrow
+from frazil.web.answers import refused
 from frazil.web.asgi import AsgiBody
-from frazil.web.bodies import BodyIncomplete, BodyStalled, read_body
-from frazil.web.operations import Endpoint
+from frazil.web.bodies import read_body
+from frazil.web.ports.contributions import Endpoint
+from frazil.web.streaming import Client, StreamedAnswer
 
+_PORT = "operations"
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
 class SqlMetrics:
-    def __init__(self, registry: CollectorRegistry, pool: WorkerPool) -> None:
+    def __init__(self, registry: CollectorRegistry) -> None:
         self.queries = Counter(
             "frazil_sql_queries", "SQL queries by status of the answer.", ["status"], registry=registry
         )
         self.seconds = Histogram("frazil_sql_seconds", "Time that answers took.", buckets=_BUCKETS, registry=registry)
-        running = Gauge("frazil_sql_running", "SQL queries that run now.", registry=registry)
-        running.set_function(lambda: pool.running)
-        waiting = Gauge("frazil_sql_waiting", "SQL queries that wait for their turn.", registry=registry)
-        waiting.set_function(lambda: pool.waiting)
 
 
 class SqlApi:
-    def __init__(self, pool: WorkerPool, metrics: CollectorRegistry) -> None:
-        self._pool = pool
-        self._metrics = SqlMetrics(metrics, pool)
+    def __init__(self, room: QueryRoom, metrics: CollectorRegistry) -> None:
+        self._room = room
+        self._metrics = SqlMetrics(metrics)
 
     @property
     def endpoints(self) -> list[Endpoint]:
@@ -50,56 +48,38 @@ class SqlApi:
         return response
 
     async def _answer(self, request: Request) -> Response:
-        arrow = wants_arrow(request)
+        client: Client | None = None
         try:
             tenant = tenant_name(request.headers.getlist(HEADER))
             text = await _body(request)
-            body = await self._pool.ask(Question(text, tenant, arrow))
-        except FrazilError as error:
-            return _refused(error)
-        return Response(body, media_type=ARROW_STREAM if arrow else "application/json")
+            client = Client(request.receive)
+            reply = await client.unless_gone(self._room.ask(ANSWER, _query(request, text, tenant)))
+        except BaseException as error:
+            if client is not None:
+                client.close()
+            if isinstance(error, FrazilError):
+                return refused(error)
+            raise
+        return StreamedAnswer(reply, client, request.headers.get("accept-encoding", ""))
 
 
-class _TooLong(RequestError):
-    """Raised when a body is larger than a query can be."""
+def _query(request: Request, text: bytes, tenant: str) -> QueryRequest:
+    headers = {"accept": request.headers.get("accept", "")}
+    return QueryRequest("POST", "/sql", {}, request.url.query, headers, text, (tenant,), _PORT)
 
 
-async def _body(request: Request) -> str:
+async def _body(request: Request) -> bytes:
     size = 0
 
     def count(part: bytes) -> None:
         nonlocal size
         size += len(part)
         if size > MAX_BYTES:
-            raise _TooLong(f"The query is longer than {MAX_BYTES:,} bytes.")
+            raise BodyTooLarge(f"The query is longer than {MAX_BYTES:,} bytes.")
 
     data = await read_body(AsgiBody(request.scope, request.receive), count)
     try:
-        return data.decode()
+        data.decode()
     except UnicodeDecodeError as error:
         raise RequestError(f"The query is not UTF-8: byte {error.start} of the body is wrong.") from error
-
-
-def _refused(error: FrazilError) -> Response:
-    match error:
-        case _TooLong():
-            status = 413
-        case BodyStalled():
-            status = 408
-        case QueriesBusy():
-            status = 429
-        case QueryTimeout():
-            status = 504
-        case RequestError():
-            status = 400
-        case PartitionDamaged():
-            status = 503
-        case _:
-            status = 503 if error.retryable else 500
-    place = {"line": error.line, "column": error.column} if isinstance(error, QueryError) and error.line else {}
-    response = problem(status, error, **place)
-    if error.retryable:
-        response.headers["retry-after"] = "1"
-    if isinstance(error, BodyStalled | BodyIncomplete):
-        response.headers["connection"] = "close"
-    return response
+    return bytes(data)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from itertools import chain, count
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from frazil.config.model import SqlConfig
 from frazil.config.sections.section import MIB
 from frazil.errors import FrazilError, QueryTooLarge
+from frazil.query.sql.databases import Databases
 from frazil.query.sql.error_position import error_of
 from frazil.query.sql.parse import Path, Statement
 from frazil.query.sql.topic_dataset import QueryScans, TopicDataset
@@ -27,15 +28,16 @@ _TIME_WITH_ZONE = "TIME WITH TIME ZONE"
 class Engine:
     """Runs one statement once. Another thread can stop it."""
 
-    def __init__(self, limits: SqlConfig) -> None:
+    def __init__(self, limits: SqlConfig, databases: Databases) -> None:
         self._limits = limits
+        self._databases = databases
         self._scans = QueryScans()
         self._connection: duckdb.DuckDBPyConnection | None = None
 
     def run(self, statement: Statement, tables: Mapping[Path, PinnedScan]) -> pa.Table:
         """Returns the whole result. Raises `QueryError` when the statement is wrong or needs too much."""
         try:
-            with _connected(self._limits) as self._connection:
+            with self._databases.one() as self._connection:
                 for number, (path, pinned) in enumerate(tables.items()):
                     dataset = TopicDataset(pinned, self._scans)
                     _offer(self._connection, path, dataset, pinned.schema.names, f"__topic_{number}")
@@ -93,27 +95,6 @@ class Engine:
             # While rows are fetched, Arrow raises the error and DuckDB's message is in it.
             return error_of(str(error), text)
         return FrazilError(f"The query failed: {type(error).__name__}: {error}")
-
-
-@contextmanager
-def _connected(limits: SqlConfig) -> Iterator[duckdb.DuckDBPyConnection]:
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "allow_community_extensions": "false",
-            "allow_persistent_secrets": "false",
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "memory_limit": f"{limits.max_memory_mb}MiB",
-            "python_enable_replacements": "false",
-            # Nothing spills to disk: a query that needs more memory than it may have is refused.
-            "temp_directory": "",
-        },
-    )
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 def _offer(

@@ -19,10 +19,7 @@ import duckdb
 from frazil.errors import QueryError
 from frazil.query.sql.allowlist import EXPRESSIONS, FUNCTIONS, OTHER_NODES, TABLE_FUNCTIONS
 from frazil.query.sql.error_position import error_at
-
-MAX_BYTES = 100_000
-"""The text of a query is at most this long. DuckDB's parser recurses into each level of nesting, and a few MB of
-brackets would end the process."""
+from frazil.query.sql.limits import MAX_BYTES
 
 Path = tuple[str, ...]
 """This is the name of a table as it is written, with the qualifiers before its dots."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from frazil.config.model import Config
 from frazil.config.sections.section import MIB
+from frazil.errors import FrazilError
 from frazil.lake.catalog.lake import Lake, dotted
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.topics.schemas import list_topics
+from frazil.query.sql.databases import Databases
 from frazil.query.sql.engine import Engine
 from frazil.query.sql.parse import Path, parse
 from frazil.query.sql.table_names import TableNames
@@ -30,6 +34,9 @@ MEMORY_SHARE = 2
 """What is remembered between queries takes at most one part in so many of what a query may take."""
 
 
+logger = logging.getLogger(__name__)
+
+
 class SqlSession:
     """Answers one query at a time. A `tenant` sees only its own rows of topics with a tenant column; None sees all.
 
@@ -46,6 +53,9 @@ class SqlSession:
         self._scanner = TopicScanner(
             config, self._lake, lambda topic: self._tails(topic), memory_bytes=min(MEMORY_BYTES, memory_bytes)
         )
+        self._databases = Databases(config.sql)
+        self.complete = True
+        """Whether the last query saw every record that was acknowledged before, of all its topics."""
 
     def __enter__(self) -> SqlSession:
         return self
@@ -55,15 +65,40 @@ class SqlSession:
         self._lake.close()
 
     def ask(self, text: str, tenant: str | None = None) -> pa.Table:
-        engine = Engine(self._config.sql)
-        return run_within(self._config.sql.timeout_seconds, lambda: self._answer(engine, text, tenant), engine.stop)
+        engine = self.engine()
+        return run_within(self._config.sql.timeout_seconds, lambda: self.run(engine, text, tenant), engine.stop)
 
-    def _answer(self, engine: Engine, text: str, tenant: str | None) -> pa.Table:
+    def engine(self) -> Engine:
+        """Returns what runs one query."""
+        return Engine(self._config.sql, self._databases)
+
+    def prepare(self) -> None:
+        """Does in advance, in the background, what the next query needs."""
+        self._databases.prepare()
+
+    def warm(self) -> None:
+        """Loads and opens what the first query would wait for. The catalog may answer later, or not at all."""
+        threading.Thread(target=self._open_catalog, name="frazil-sql-catalog", daemon=True).start()
+        self.engine().run(parse("SELECT 1"), {})
+        self.prepare()
+
+    def _open_catalog(self) -> None:
+        try:
+            self._lake.check()
+        except FrazilError as error:
+            # A query fails with the reason, if it is still there then.
+            logger.debug("the catalog could not be opened in advance", extra={"reason": str(error)})
+
+    def run(self, engine: Engine, text: str, tenant: str | None) -> pa.Table:
+        """Answers a query without a limit of its time. Another thread can stop the engine."""
         statement = parse(text)
         names = TableNames(self._config, list_topics(self._store))
         if statement.lists_tables:
+            self.complete = True
             return self._listed(names)
-        return engine.run(statement, self._pin(names.resolve(statement), tenant))
+        pinned = self._pin(names.resolve(statement), tenant)
+        self.complete = all(each.complete for each in pinned.values())
+        return engine.run(statement, pinned)
 
     def _listed(self, names: TableNames) -> pa.Table:
         tables = [dotted(base_identifier(self._config, topic)) for topic in names.topics]

@@ -11,7 +11,6 @@ from frazil.errors import QueryTimeout
 
 T = TypeVar("T")
 
-_NAME = "frazil-sql"
 _STOPPING_SECONDS = 2.0
 """We wait this long for work to stop. DuckDB cannot be stopped while it parses or plans."""
 
@@ -19,26 +18,25 @@ _STOPPING_SECONDS = 2.0
 def run_within(seconds: float, work: Callable[[], T], stop: Callable[[], None]) -> T:
     """Returns or raises what `work` does. Calls `stop` when it takes too long, or on Ctrl-C."""
     outcome: Future[T] = Future()
-    thread = threading.Thread(target=_settle, args=(outcome, work), name=_NAME, daemon=True)
+    thread = threading.Thread(target=_settle, args=(outcome, work), name="frazil-sql", daemon=True)
     thread.start()
     try:
         return outcome.result(seconds)
     except TimeoutError:
         if outcome.done():
             return outcome.result()
-        raise QueryTimeout(
-            f"The query took longer than {seconds:g} seconds (sql.timeout_seconds). Ask for less, e.g. with a WHERE "
-            f"on a column that the table is sorted by."
-        ) from None
+        raise took_too_long(seconds) from None
     finally:
         if thread.is_alive():
             stop()
             thread.join(_STOPPING_SECONDS)
 
 
-def still_working() -> bool:
-    """Returns whether some work did not stop when it was told to."""
-    return any(thread.name == _NAME for thread in threading.enumerate())
+def took_too_long(seconds: float) -> QueryTimeout:
+    return QueryTimeout(
+        f"The query took longer than {seconds:g} seconds (sql.timeout_seconds). Ask for less, e.g. with a WHERE on a "
+        f"column that the table is sorted by."
+    )
 
 
 def _settle(outcome: Future[T], work: Callable[[], T]) -> None:

@@ -31,6 +31,8 @@ class PinnedScan:
         self.schema: pa.Schema = whole.schema
         self.iceberg_schema = schema
         self.offsets = whole.offsets
+        self.complete = whole.statistics.complete
+        """Whether the tails of all partitions can be read here, so that no acknowledged record is missing."""
 
     def select_columns(self, columns: Sequence[str] | None) -> list[str]:
         """Returns the columns asked for, or all. Raises `CallError` for a column that does not exist."""

@@ -166,7 +166,7 @@ class AckFolder:
 
     @property
     def usable(self) -> bool:
-        """Whether `append` can go on. Otherwise a new file must begin first."""
+        """Returns whether `append` can go on. Otherwise a new file must begin first."""
         return self._usable
 
     @property

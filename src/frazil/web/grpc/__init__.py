@@ -1,1 +1,1 @@
-"""What all gRPC servers of Frazil share."""
+"""Holds what all gRPC servers of Frazil share."""

@@ -17,11 +17,11 @@ from frazil.web.grpc.received_bytes import ReceivedBytes, peer_of_call
 from frazil.web.peers import Peer
 
 WINDOW = 1 << 20
-"""How much of a message may arrive before its call is read: enough for most, so that they need not wait."""
+"""This is how much of a message may arrive before its call is read: enough for most, so that they need not wait."""
 OPTIONS = [("grpc.http2.lookahead_bytes", WINDOW), ("grpc.http2.bdp_probe", 0)]
 """Options of the server. A bandwidth probe would widen the window to many megabytes."""
 LOOK_SECONDS = 0.05
-"""How often connections are inspected; what arrives in between is counted afterwards."""
+"""This is how often connections are inspected; what arrives in between is counted afterwards."""
 _FEW = 64
 """The number of closed connections that may be remembered."""
 

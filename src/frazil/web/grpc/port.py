@@ -11,9 +11,9 @@ from frazil.errors import ConfigError
 from frazil.web.grpc.log_filter import quieten
 
 HANDSHAKE_SECONDS = 30
-"""How long a client may take until it speaks gRPC."""
+"""This is how long a client may take until it speaks gRPC."""
 IDLE_SECONDS = 300
-"""How long a connection may stay without a call; clients open another when they need one."""
+"""This is how long a connection may stay without a call; clients open another when they need one."""
 MOST_CALLS = 1000
 """The most calls of one connection at a time; further calls wait at the client."""
 
