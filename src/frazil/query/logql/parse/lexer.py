@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from frazil.query.logql.go_numbers import parse_bytes, parse_go_duration, parse_prometheus_duration
-from frazil.query.logql.parse.strings import StringFault, unquote
+from frazil.query.logql.go_strings import StringFault, unquote
 from frazil.query.logql.parse.tokens import (
     BYTES,
     DURATION,

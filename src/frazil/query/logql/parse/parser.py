@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 
-from frazil.query.logql.metrics.scalar_operations import operate
+from frazil.query.logql.arithmetic import operate
 from frazil.query.logql.parse.checks import (
     check_aggregation,
     check_leg,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
-from frazil.query.logql.parse.strings import StringFault, unquote
+from frazil.query.logql.go_strings import StringFault, unquote
 
 
 class TemplateFault(ValueError):

@@ -136,7 +136,7 @@ Node: TypeAlias = Text | Action | If | With | Range | Break | Continue | Call
 Block: TypeAlias = tuple[Node, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Template:
     name: str
     text: str
