@@ -14,6 +14,7 @@ CASES = Path(os.environ.get("FRAZIL_CORPORA", _BESIDE)) / "logql"
 
 
 @pytest.mark.skipif(not CASES.is_dir(), reason="the corpora are not next to the checkout")
-def test_all_cases_pass_in_memory() -> None:
+@pytest.mark.parametrize("in_memory", [True, False], ids=["in memory", "from table and log"])
+def test_all_cases_pass(in_memory: bool) -> None:
     written: list[str] = []
-    assert logql.run(CASES, in_memory=True, write=written.append) == 0, "\n".join(written)
+    assert logql.run(CASES, in_memory=in_memory, write=written.append) == 0, "\n".join(written)
