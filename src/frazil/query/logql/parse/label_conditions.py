@@ -31,7 +31,10 @@ def parse_condition(tokens: TokenStream, strength: int = 0) -> LabelCondition:
     A comma, or nothing at all between two conditions, is an `and` that takes all that follows it.
     """
     left = _single(tokens)
+    operators = 0
     while True:
+        tokens.check_row(operators)
+        operators += 1
         kind = tokens.next.kind
         if kind in _STRENGTH:
             if _STRENGTH[kind] <= strength:

@@ -86,7 +86,7 @@ class _Lexer:
         if first in "\"`'":
             return self._string(line, column)
         if first == "[":
-            return self._range(column)
+            return self._range(line, column)
         if (first.isdecimal() and first.isascii()) or (first in ".-" and text[at + 1 : at + 2].isdecimal()):
             token = self._number(line, column)
             if token is not None:
@@ -95,11 +95,11 @@ class _Lexer:
             return self._name(name[0], line, column)
         if flag := _FLAGS.match(text, at):
             self._at = flag.end()
-            return Token(FLAG, flag[0], 0, column)
+            return Token(FLAG, flag[0], line, column, line_shown=False)
         operator = _OPERATORS.match(text, at)
         assert operator is not None
         self._at = operator.end()
-        return Token(operator[0], operator[0], line if len(operator[0]) == 1 else 0, column)
+        return Token(operator[0], operator[0], line, column, line_shown=len(operator[0]) == 1)
 
     def _string(self, line: int, column: int) -> Token:
         try:
@@ -108,17 +108,17 @@ class _Lexer:
             raise error_at(str(fault), line, column) from None
         return Token(STRING, value, line, column)
 
-    def _range(self, column: int) -> Token:
+    def _range(self, line: int, column: int) -> Token:
         end = self._text.find("]", self._at)
         if end < 0:
-            raise error_at("missing closing ']' in duration", 0, column)
+            raise error_at("missing closing ']' in duration", line, column, line_shown=False)
         written = self._text[self._at + 1 : end]
         try:
             value = parse_prometheus_duration(written)
         except ValueError as wrong:
-            raise error_at(str(wrong), 0, column) from None
+            raise error_at(str(wrong), line, column, line_shown=False) from None
         self._at = end + 1
-        return Token(RANGE, written, 0, column, value)
+        return Token(RANGE, written, line, column, value, line_shown=False)
 
     def _number(self, line: int, column: int) -> Token | None:
         """Returns a duration if it is one, else a size, else a plain number."""
@@ -132,7 +132,7 @@ class _Lexer:
                 except ValueError:
                     continue
                 self._at = timed.end()
-                return Token(DURATION, timed[0], 0, column, value)
+                return Token(DURATION, timed[0], line, column, value, line_shown=False)
         if plain is None:
             return None
         sized = _WITH_SIZE_UNIT.match(text, at)
@@ -143,7 +143,7 @@ class _Lexer:
                 pass
             else:
                 self._at = sized.end()
-                return Token(BYTES, sized[0], 0, column, value)
+                return Token(BYTES, sized[0], line, column, value, line_shown=False)
         _check_digits(plain[0], line, column)
         self._at = plain.end()
         return Token(NUMBER, plain[0], line, column)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 
+from frazil.errors import QueryError
 from frazil.query.logql.arithmetic import operate
 from frazil.query.logql.parse.checks import (
     check_aggregation,
@@ -66,16 +67,24 @@ _RIGHT_ASSOCIATIVE = "^"
 def parse(text: str) -> Query:
     """Returns the tree of the query, else raises `QueryError` with the place of the first mistake."""
     tokens = TokenStream(tokens_of(text))
-    query = _expression(tokens, 0)
-    if tokens.next.kind != END:
-        raise tokens.unexpected()
-    check_selectors(query)
+    try:
+        query = _expression(tokens, 0)
+        if tokens.next.kind != END:
+            raise tokens.unexpected()
+        check_selectors(query)
+    except QueryError as wrong:
+        if wrong.line is None:
+            wrong.line, wrong.column = tokens.next.line, tokens.next.column
+        raise
     return query
 
 
 def _expression(tokens: TokenStream, strength: int) -> Query:
     left = _operand(tokens)
+    operators = 0
     while True:
+        tokens.check_row(operators)
+        operators += 1
         operator = tokens.next.kind
         own = _STRENGTH.get(operator, 0)
         if own <= strength:

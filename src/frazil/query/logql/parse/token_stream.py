@@ -7,12 +7,15 @@ from typing import TypeVar
 
 from frazil.errors import QueryError
 from frazil.query.logql.parse.log_tree import Place
-from frazil.query.logql.parse.tokens import END, IDENTIFIER, NUMBER, STRING, Token, error_at
+from frazil.query.logql.parse.tokens import END, IDENTIFIER, NUMBER, STRING, Token
 
 T = TypeVar("T")
 
 MOST_NESTED = 100
 """Deeper queries are refused: nobody writes them, and each level takes room on the stack."""
+
+MOST_IN_ROW = 200
+"""A row of operators may not be longer: each is one level of the tree, although none of the text."""
 
 _MOST_NAMED = 4
 
@@ -57,7 +60,7 @@ class TokenStream:
         message = f"syntax error: unexpected {token.kind}"
         if 0 < len(expected) <= _MOST_NAMED:
             message += f", expecting {' or '.join(expected)}"
-        return error_at(message, token.line, token.column)
+        return token.error(message)
 
     def names(self) -> tuple[str, ...]:
         """Reads names between parentheses, of which there may be none."""
@@ -79,12 +82,14 @@ class TokenStream:
     def number(self) -> Token:
         return self.expect(NUMBER)
 
+    def check_row(self, operators: int) -> None:
+        if operators > MOST_IN_ROW:
+            raise self.next.error(f"the query has more than {MOST_IN_ROW} operators in a row")
+
     def nested(self, read: Callable[[], T]) -> T:
         """Reads what is one level deeper."""
         if self._depth == MOST_NESTED:
-            raise error_at(
-                f"the query is nested more than {MOST_NESTED} levels deep", self.next.line, self.next.column
-            )
+            raise self.next.error(f"the query is nested more than {MOST_NESTED} levels deep")
         self._depth += 1
         try:
             return read()

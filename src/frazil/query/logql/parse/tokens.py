@@ -84,10 +84,15 @@ class Token:
     column: int
     value: int = 0
     """Of a duration in nanoseconds, of a size in bytes."""
+    line_shown: bool = True
+    """Messages of Loki have line 0 for tokens that are more than a word, a number or one sign."""
+
+    def error(self, message: str) -> QueryError:
+        return error_at(message, self.line, self.column, line_shown=self.line_shown)
 
 
-def error_at(message: str, line: int, column: int) -> QueryError:
-    return QueryError(f"parse error at line {line}, col {column}: {message}", line, column)
+def error_at(message: str, line: int, column: int, *, line_shown: bool = True) -> QueryError:
+    return QueryError(f"parse error at line {line if line_shown else 0}, col {column}: {message}", line, column)
 
 
 def error(message: str) -> QueryError:

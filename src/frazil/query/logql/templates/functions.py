@@ -123,7 +123,7 @@ def _print(*values: object) -> str:
 def _parse_json(text: str) -> object:
     try:
         return json.loads(text, parse_int=float)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -100,9 +100,7 @@ class _Parser:
 
     def _action(self, word: str) -> Node | None:
         if word in _BLOCKS:
-            self._depth += 1
-            if self._depth > _MOST_NESTED:
-                raise self._fault("the template is nested too deeply")
+            self._deeper()
             self._at += 1
             node = self._defining(word) if word in ("define", "block") else self._branch(word)
             self._depth -= 1
@@ -122,6 +120,11 @@ class _Parser:
         pipeline = self._pipeline("command")
         self._end("command")
         return Action(pipeline)
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > _MOST_NESTED:
+            raise self._fault("the template is nested too deeply")
 
     def _string(self, context: str) -> str:
         token = self._next
@@ -155,7 +158,9 @@ class _Parser:
             follows = self._next
             if follows is not None and follows.kind == "word" and follows.text == word and word in ("if", "with"):
                 self._at += 1
+                self._deeper()
                 otherwise = (self._branch(word),)
+                self._depth -= 1
                 del self._variables[scope:]
                 return If(head, then, otherwise) if word == "if" else With(head, then, otherwise)
             self._end("else")
@@ -245,9 +250,7 @@ class _Parser:
                     raise self._fault(f"function {_quoted(token.text)} not defined")
                 return Function(token.text, token.at)
             case "(":
-                self._depth += 1
-                if self._depth > _MOST_NESTED:
-                    raise self._fault("the template is nested too deeply")
+                self._deeper()
                 pipeline = self._pipeline("parenthesized pipeline")
                 self._depth -= 1
                 if self._next is None or self._next.kind != ")":
