@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -80,6 +80,27 @@ def _value(term: Term, row: Mapping[str, Any]) -> Any:
     return dict(row[term.column] or ()).get(term.key)
 
 
+class TableUnit:
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+
+    @property
+    def key(self) -> tuple[object, ...] | None:
+        return None
+
+    @property
+    def rows(self) -> int:
+        return len(self._batch)
+
+    @property
+    def bounds_ns(self) -> tuple[int, int]:
+        return 0, 2**63 - 1
+
+    def read(self, columns: Sequence[str] | None = None, *, filtered: bool = True) -> pa.RecordBatch:
+        assert filtered
+        return self._batch if columns is None else self._batch.select(columns)
+
+
 class TableScan:
     def __init__(self, table: pa.Table, request: ScanRequest) -> None:
         self._table = table
@@ -98,6 +119,10 @@ class TableScan:
         yield from self.table().to_batches(max_chunksize=BATCH_ROWS)
 
     def table(self) -> pa.Table:
+        found = self.whole_rows()
+        return found if self._request.columns is None else found.select(self._request.columns).combine_chunks()
+
+    def whole_rows(self) -> pa.Table:
         found, request = self._table, self._request
         if request.tenants is not None:
             found = found.filter(pc.is_in(found["tenant_id"], pa.array(request.tenants)))
@@ -115,14 +140,14 @@ class TableScan:
             chosen.sort(key=lambda number: (times[number], rows[number]["_partition"], rows[number]["_offset"]))
         if request.order == "newest first":
             chosen.reverse()
-        found = found.take(pa.array(chosen[: request.limit], pa.int64()))
-        return found if request.columns is None else found.select(request.columns).combine_chunks()
+        return found.take(pa.array(chosen[: request.limit], pa.int64())).combine_chunks()
 
     def lazy(self) -> Any:
         raise NotImplementedError
 
     def units(self) -> Iterator[Unit]:
-        raise NotImplementedError
+        for batch in self.whole_rows().to_batches(max_chunksize=BATCH_ROWS):
+            yield TableUnit(batch)
 
 
 def _nanoseconds(table: pa.Table) -> list[int]:

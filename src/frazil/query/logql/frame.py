@@ -24,9 +24,10 @@ KINDS: tuple[Kind, ...] = ("stream", "metadata", "parsed")
 class Frame:
     """Is changed by stages. Labels of streams and metadata are made when they are first asked for."""
 
-    def __init__(self, block: LogBlock) -> None:
+    def __init__(self, block: LogBlock, rows: Rows | None = None) -> None:
+        """Begins with these rows of the block, or all."""
         self._block = block
-        self._chosen: Rows | None = None
+        self._chosen = rows
         self._lines: pa.Array | None = None
         self._labels: dict[Kind, dict[str, Column]] = {kind: {} for kind in KINDS}
         self._kept: set[str] | None = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from frazil.query.logql.blocks import LogSource, Selection
+import numpy as np
+
+from frazil.query.logql.blocks import LogBlock, LogSource, Selection
 from frazil.query.logql.columns import ABSENT, Column, combined
 from frazil.query.logql.frame import KINDS, Frame, Kind
 from frazil.query.logql.guards import Guard
@@ -13,6 +15,9 @@ from frazil.query.logql.metrics.matrix import SeriesLabels
 from frazil.query.logql.parse.log_tree import LogQuery
 from frazil.query.logql.stages.findings import Wanted
 from frazil.query.logql.stages.pipeline import Pipeline, leading_filters, reordered
+from frazil.scan.interface import UNIT_ROWS
+
+_FIRST_ROWS = 512
 
 
 @dataclass(frozen=True)
@@ -61,9 +66,8 @@ def log_entries(request: LogRequest, source: LogSource, guard: Guard) -> Iterato
     last_ns: int | None = None
     if left <= 0 or request.start_ns >= request.end_ns:
         return
-    for block in source.select(selection):
+    for frame in _frames(source.select(selection), request.limit):
         guard.check()
-        frame = Frame(block)
         pipeline.run(frame)
         if not frame.rows:
             continue
@@ -72,6 +76,17 @@ def log_entries(request: LogRequest, source: LogSource, guard: Guard) -> Iterato
         left -= len(rows)
         if not left:
             return
+
+
+def _frames(blocks: Iterable[LogBlock], limit: int) -> Iterator[Frame]:
+    """Yields few rows at first, which are often enough, and then more and more."""
+    size = max(2 * limit, _FIRST_ROWS)
+    for block in blocks:
+        start = 0
+        while start < block.rows:
+            yield Frame(block, np.arange(start, min(start + size, block.rows)))
+            start += size
+            size = min(2 * size, UNIT_ROWS)
 
 
 def _spaced(frame: Frame, interval_ns: int, last_ns: int | None, most: int) -> tuple[list[int], int | None]:

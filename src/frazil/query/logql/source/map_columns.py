@@ -2,23 +2,58 @@
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from frazil.query.logql.columns import ABSENT, Codes, Column
+from frazil.query.logql.columns import ABSENT, Codes, Column, combined
 
 _FACTORS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 _SHIFT = np.uint64(29)
 
 
+_MAP = "k"
+"""The letter of a value that is a map, as `frazil.formats.telemetry.any_values` has it."""
+
+
+def _rows_with_maps(types: pa.Array) -> list[int]:
+    if types.null_count == len(types):
+        return []
+    return np.flatnonzero(np.asarray(pc.fill_null(pc.match_substring(types, _MAP), False))).tolist()
+
+
+def flattened(maps: pa.MapArray, types: pa.Array, rows: list[int]) -> pa.MapArray:
+    """Returns the maps with members of maps among the values under keys such as `user_name`."""
+    entries = maps.to_pylist()
+    for row in rows:
+        letters = types[row].as_py()
+        found: list[tuple[str, str | None]] = []
+        for (key, text), letter in zip(entries[row] or [], letters, strict=False):
+            found += _members(key, json.loads(text)) if letter == _MAP else [(key, text)]
+        entries[row] = list(dict(found).items())
+    return pa.array(entries, pa.map_(pa.string(), pa.string()))
+
+
+def _members(key: str, value: Any) -> list[tuple[str, str | None]]:
+    if isinstance(value, dict):
+        return [found for name, member in value.items() for found in _members(f"{key}_{name}", member)]
+    if value is None:
+        return []
+    return [(key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":")))]
+
+
 class MapEntries:
     """Has the entries of a column of maps, with codes for keys and values."""
 
-    def __init__(self, maps: pa.MapArray) -> None:
+    def __init__(self, maps: pa.MapArray, types: pa.Array | None = None) -> None:
+        """With the types of the values, maps among these become entries of their own, one for each member."""
+        if types is not None and (holding := _rows_with_maps(types)):
+            maps = flattened(maps, types, holding)
         self._rows = len(maps)
         offsets = np.asarray(maps.offsets)
         first, last = int(offsets[0]), int(offsets[-1])
@@ -29,7 +64,15 @@ class MapEntries:
             kept = pa.array(np.flatnonzero(np.asarray(maps.is_valid())[self._row_of]))
             keys, items = keys.take(kept), items.take(kept)
             self._row_of = self._row_of[np.asarray(kept)]
-        self._keys, self._items = _encoded(keys), _encoded(items)
+        self._stored_keys, self._stored_items = keys, items
+
+    @cached_property
+    def _keys(self) -> Column:
+        return _encoded(self._stored_keys)
+
+    @cached_property
+    def _items(self) -> Column:
+        return _encoded(self._stored_items)
 
     @cached_property
     def keys(self) -> list[str]:
@@ -50,11 +93,8 @@ class MapEntries:
 
     def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns for each row the number of its map, and for each distinct map a row that has it."""
-        sums = [self._mixed(factor) for factor in _FACTORS]
-        hashes = np.zeros(self._rows, np.dtype([("first", np.uint64), ("second", np.uint64)]))
-        hashes["first"], hashes["second"] = sums
-        _, firsts, numbers = np.unique(hashes, return_index=True, return_inverse=True)
-        return numbers.astype(np.int64), firsts
+        codes = [np.asarray(pa.array(self._mixed(factor)).dictionary_encode().indices) for factor in _FACTORS]
+        return combined(codes, self._rows)
 
     def _mixed(self, factor: np.uint64) -> NDArray[np.uint64]:
         """Adds up a hash of the entries of each map, so that their order does not count."""

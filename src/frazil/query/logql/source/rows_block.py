@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from frazil.formats.otlp.logs import INGEST_PROTOCOL
+from frazil.formats.telemetry.attributes import TYPES
 from frazil.query.logql.blocks import Labels
 from frazil.query.logql.columns import ABSENT, Codes, Column, Mask, column_of, empty_column
 from frazil.query.logql.source.label_rules import DETECTED_LEVEL, LabelRules, metadata_name
@@ -24,7 +25,20 @@ _IDS = ("trace_id", "span_id")
 _NUMBERS = ("severity_number", "flags", "dropped_attributes_count", "scope_dropped_attributes_count")
 _TEXTS = ("severity_text", "scope_name", "scope_version")
 _OBSERVED = "observed_timestamp"
-METADATA_COLUMNS = ("attributes", DETECTED_LEVEL, *_IDS, *_NUMBERS, *_TEXTS, _OBSERVED, f"{_OBSERVED}_ns")
+_MAPS = ("attributes", "scope_attributes", "resource_attributes")
+METADATA_COLUMNS = (
+    "attributes",
+    *(name + TYPES for name in _MAPS),
+    DETECTED_LEVEL,
+    *_IDS,
+    *_NUMBERS,
+    *_TEXTS,
+    _OBSERVED,
+    f"{_OBSERVED}_ns",
+)
+
+Streams = tuple[list[Labels], Codes]
+"""Has distinct label sets, and for each row the number of its own."""
 
 
 class RowsBlock:
@@ -35,7 +49,7 @@ class RowsBlock:
         batch: pa.RecordBatch,
         rules: LabelRules,
         times_ns: NDArray[np.int64],
-        streams: tuple[list[Labels], Codes] | None = None,
+        streams: Streams | None = None,
     ) -> None:
         self._batch = batch
         self._rules = rules
@@ -72,7 +86,7 @@ class RowsBlock:
         return MapEntries(self._column("resource_attributes"))
 
     @cached_property
-    def _distinct_streams(self) -> tuple[list[Labels], Codes]:
+    def _distinct_streams(self) -> Streams:
         if self._streams is not None:
             return self._streams
         maps, firsts = self._resources.distinct()
@@ -96,15 +110,17 @@ class RowsBlock:
     @cached_property
     def _attributes(self) -> dict[str, MapEntries]:
         """Returns the maps with structured metadata; those before hide those after."""
-        names = ("attributes", "scope_attributes", "resource_attributes")
-        return {name: MapEntries(self._column(name)) for name in names if self._has(name)}
+        found = {}
+        for name in _MAPS:
+            if self._has(name) and self._column(name).null_count < self.rows:
+                types = self._column(name + TYPES) if self._has(name + TYPES) else None
+                found[name] = MapEntries(self._column(name), types)
+        return found
 
     @cached_property
     def _keys(self) -> dict[str, dict[str, list[str]]]:
         """Returns for each name of metadata the maps that have it, and the keys there."""
         found: dict[str, dict[str, list[str]]] = {}
-        if not self._has("attributes"):
-            return found
         for place, entries in self._attributes.items():
             for key in entries.keys:
                 if place != "resource_attributes" or self._rules.is_metadata(key):
@@ -113,6 +129,8 @@ class RowsBlock:
 
     @cached_property
     def _names(self) -> list[str]:
+        if not self._has("attributes"):
+            return []
         columns = [*_IDS, *_NUMBERS, *_TEXTS, _OBSERVED] if not self._pushed.all() else []
         if self._rules.discover_levels:
             columns.append(DETECTED_LEVEL)

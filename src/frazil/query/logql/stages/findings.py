@@ -107,12 +107,16 @@ def apply(
     *,
     filled: bool = True,
     always: bool = False,
+    done: Mask | None = None,
 ) -> Codes:
     """Parses the lines of all rows that still miss a wanted label, or of all rows if `always`.
 
-    Empty lines are left out if `filled`. Returns for each row the number of its line as `parse` had it.
+    Empty lines are left out if `filled`, and so are rows that are `done`. Returns for each row the number of its line
+    as `parse` had it.
     """
     rows = np.ones(frame.rows, np.bool_) if always else wanted.missing(frame)
+    if done is not None:
+        rows &= ~done
     if filled:
         rows &= np.asarray(pc.greater(pc.binary_length(frame.lines), 0))
     line_of_row, lines = distinct_lines(frame, rows)

@@ -9,6 +9,7 @@ from typing import Any
 from frazil.query.logql.frame import Frame
 from frazil.query.logql.json_paths import Path, path_of
 from frazil.query.logql.parse.log_tree import JsonParser
+from frazil.query.logql.stages.clean_lines import FLAT_JSON, extract_clean
 from frazil.query.logql.stages.findings import Findings, Wanted, apply, sanitized
 from frazil.query.logql.stages.json_scanner import (
     JsonFault,
@@ -32,7 +33,8 @@ def parse_json(stage: JsonParser, frame: Frame, wanted: Wanted) -> None:
         if paths:
             apply(frame, wanted, lambda lines, findings: _find_paths(lines, findings, paths))
     else:
-        apply(frame, wanted, lambda lines, findings: _find_all(lines, findings, wanted), filled=False)
+        done = extract_clean(FLAT_JSON, frame, wanted)
+        apply(frame, wanted, lambda lines, findings: _find_all(lines, findings, wanted), filled=False, done=done)
 
 
 class _NoConstant(ValueError):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from frazil.query.logql.frame import Frame
 from frazil.query.logql.parse.log_tree import LogfmtParser
+from frazil.query.logql.stages.clean_lines import PLAIN_LOGFMT, extract_clean
 from frazil.query.logql.stages.findings import Findings, Wanted, apply, label_name
 
 LOGFMT_ERROR = "LogfmtParserErr"
@@ -32,7 +33,8 @@ _KEY = re.compile(r'[^\x00-\x20="]*')
 
 def parse_logfmt(stage: LogfmtParser, frame: Frame, wanted: Wanted) -> None:
     if not stage.extractions:
-        apply(frame, wanted, lambda lines, findings: _find_all(lines, findings, stage, wanted))
+        done = None if stage.keep_empty else extract_clean(PLAIN_LOGFMT, frame, wanted)
+        apply(frame, wanted, lambda lines, findings: _find_all(lines, findings, stage, wanted), done=done)
         return
     labels = [(each.label, label_name(each.source)) for each in stage.extractions if each.label in wanted]
     if labels:
