@@ -161,8 +161,11 @@ class Frame:
                     columns[name] = empty_column(self.rows)
 
     def extract(self, name: str, column: Column) -> None:
-        """Adds what a parser found. What an earlier parser found stays, and labels that were there are not hidden."""
-        taken = self.original("stream", name).present | self.original("metadata", name).present
+        """Adds what a parser found. What an earlier parser found stays, and labels that were there are not hidden.
+
+        Labels of streams count as being there even if a stage removed them, as in Loki.
+        """
+        taken = self.original("stream", name).present | self.column("metadata", name).present
         if not taken.any():
             self._add_parsed(name, column)
             return
@@ -171,19 +174,26 @@ class Frame:
 
     def _add_parsed(self, name: str, column: Column) -> None:
         if column.present.any():
-            self.put("parsed", name, self.column("parsed", name).over(column))
+            known = self.column("parsed", name)
+            self.put("parsed", name, known.without_empty().over(column).over(known))
+
+    def add_empty(self, name: str, rows: Mask) -> None:
+        """Gives rows that do not have the label an empty one."""
+        lacking = rows & ~self.label(name).present
+        if lacking.any():
+            self._add_parsed(name, constant_column("", self.rows).only(lacking))
 
     def extracted(self, name: str) -> Mask:
         """Returns which rows have this label from a parser."""
         return self.column("parsed", name).present
 
-    def fail(self, mask: Mask, error: str, details: Column | None = None) -> None:
-        """Marks rows with an error, unless they have one."""
-        new = mask & ~self.column("parsed", ERROR).present
+    def fail(self, mask: Mask, error: str, details: Column | None = None, *, first_stays: bool = False) -> None:
+        """Marks rows with an error, in place of one that they have unless `first_stays`."""
+        new = mask & ~self.failed if first_stays else mask
         if not new.any():
             return
         column = constant_column(error, self.rows).only(new)
-        self.put("parsed", ERROR, self.column("parsed", ERROR).over(column))
+        self.put("parsed", ERROR, column.over(self.column("parsed", ERROR)))
         if details is not None:
             self.put("parsed", ERROR_DETAILS, details.only(new).over(self.column("parsed", ERROR_DETAILS)))
 

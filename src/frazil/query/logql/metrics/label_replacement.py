@@ -30,5 +30,5 @@ def _replacements(node: LabelReplace, sources: list[str]) -> list[str | None]:
 def _replaced(labels: SeriesLabels, target: str, value: str | None) -> SeriesLabels:
     if value is None:
         return labels
-    others = tuple(each for each in labels if each[0] != target)
+    others = tuple(each for each in labels if each[0] != target and each[1])
     return tuple(sorted((*others, (target, value)))) if value else others

@@ -51,7 +51,7 @@ def labels_by(labels: SeriesLabels, names: frozenset[str]) -> SeriesLabels:
 
 
 def labels_without(labels: SeriesLabels, names: frozenset[str]) -> SeriesLabels:
-    return tuple(each for each in labels if each[0] not in names)
+    return tuple(each for each in labels if each[0] not in names and each[1])
 
 
 def numbered(keys: Iterable[SeriesLabels]) -> tuple[NDArray[np.intp], list[SeriesLabels]]:

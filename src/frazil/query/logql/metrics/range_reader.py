@@ -86,12 +86,14 @@ class RangeReader:
         """Returns for each row the number of its series, and adds new ones."""
         grouping = self.grouping
         if grouping is not None and not grouping.without:
-            columns = {name: _without_empty(frame.label(name)) for name in sorted(set(grouping.labels))}
+            columns = {name: frame.label(name).without_empty() for name in sorted(set(grouping.labels))}
         else:
             left_out = {self.log_range.unwrap.label} if self.log_range.unwrap else set()
             if grouping is not None:
                 left_out |= set(grouping.labels)
             columns = {name: frame.label(name) for name in frame.all_names() if name not in left_out}
+            if grouping is not None:
+                columns = {name: column.without_empty() for name, column in columns.items()}
         codes, firsts = combined([column.codes for column in columns.values()], frame.rows)
         found = np.zeros(len(firsts), np.int64)
         for number, row in enumerate(firsts.tolist()):
@@ -105,10 +107,6 @@ def labels_of_row(columns: dict[str, Column], row: int) -> SeriesLabels:
     return tuple(
         (name, column.texts[code]) for name, column in columns.items() if (code := int(column.codes[row])) != ABSENT
     )
-
-
-def _without_empty(column: Column) -> Column:
-    return column.only(column.by_text(bool, absent=False))
 
 
 def _converted(unwrap: Unwrap, frame: Frame) -> NDArray[np.float64]:

@@ -43,9 +43,8 @@ class LogRange:
 
     def __str__(self) -> str:
         text = f"{self.query} {self.unwrap}" if self.unwrap else str(self.query)
-        separator = " " if self.unwrap or self.query.stages else ""
         offset = f" offset {format_go_duration(self.offset_ns)}" if self.offset_ns else ""
-        return f"{text}{separator}[{format_prometheus_duration(self.interval_ns)}]{offset}"
+        return f"{text}[{format_prometheus_duration(self.interval_ns)}]{offset}"
 
 
 @dataclass(frozen=True)

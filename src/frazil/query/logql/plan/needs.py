@@ -66,7 +66,7 @@ def needs_of_range(
         for stage in stages
     )
     counts = grouping is not None and not grouping.without and ERROR in grouping.labels
-    return Needs(_with_bases(labels), parsed, lines, counts)
+    return Needs(_with_bases(labels), parsed, lines, counts or needs_no_labels)
 
 
 def _with_bases(labels: frozenset[str] | None) -> frozenset[str] | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from frazil.query.logql.frame import Frame
+from frazil.query.logql.json_paths import logfmt_key
 from frazil.query.logql.parse.log_tree import LogfmtParser
 from frazil.query.logql.stages.clean_lines import PLAIN_LOGFMT, extract_clean
 from frazil.query.logql.stages.findings import Findings, Wanted, apply, label_name
@@ -36,9 +37,9 @@ def parse_logfmt(stage: LogfmtParser, frame: Frame, wanted: Wanted) -> None:
         done = None if stage.keep_empty else extract_clean(PLAIN_LOGFMT, frame, wanted)
         apply(frame, wanted, lambda lines, findings: _find_all(lines, findings, stage, wanted), done=done)
         return
-    labels = [(each.label, label_name(each.source)) for each in stage.extractions if each.label in wanted]
-    if labels:
-        apply(frame, wanted, lambda lines, findings: _find_listed(lines, findings, stage, labels))
+    labels = [(each.label, label_name(logfmt_key(each.source))) for each in stage.extractions if each.label in wanted]
+    if labels or stage.strict:
+        apply(frame, wanted, lambda lines, findings: _find_listed(lines, findings, stage, labels), filled=False)
 
 
 @dataclass
@@ -80,7 +81,10 @@ def _find_listed(lines: list[str], findings: Findings, stage: LogfmtParser, labe
         except _Mistake as mistake:
             findings.fail(number, LOGFMT_ERROR, str(mistake))
         for label, source in labels:
-            findings.put(number, label, values.get(source, ""))
+            if source in values:
+                findings.put(number, label, values[source])
+            else:
+                findings.miss(number, label)
 
 
 def _pairs(line: str, strict: bool) -> Iterator[tuple[str, str]]:
