@@ -80,9 +80,10 @@ def main(control_descriptor: int, descriptors: list[int]) -> None:
     resources = Resources(
         config, MemoryBudget(config.query.memory_mb * MIB - scanner_bytes(config)), SharedTails(control)
     )
+    threading.Thread(target=resources.open_catalog, name="frazil-catalog", daemon=True).start()
     for name in start.warm:
         named(name)(resources)
-    guard = MemoryGuard()
+    guard = MemoryGuard(scanner_bytes(config))
     desks = [Desk(socket.socket(fileno=descriptor), resources, guard) for descriptor in descriptors]
     control.sendall(packed(Kind.READY))
     with selectors.DefaultSelector() as selector:

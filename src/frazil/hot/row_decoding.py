@@ -11,6 +11,7 @@ from frazil.formats import kafka
 from frazil.hot.row_schemas import RowSchema, RowSchemas
 from frazil.hot.search import RecordSlice
 from frazil.log.schema.columns import OFFSET, PARTITION
+from frazil.scan.predicates.arrow import to_arrow
 from frazil.scan.tenants import Tenant, own_rows
 
 _TRIES = 10
@@ -93,7 +94,7 @@ def tenant_rows(rows: pa.Table, tenant: Tenant) -> pa.Table:
     """Returns the rows of one tenant, or none if the rows do not have the tenant column."""
     if tenant.column not in rows.column_names:
         return rows.slice(0, 0)
-    return rows.filter(own_rows(tenant, rows.schema))
+    return rows.filter(to_arrow(own_rows(tenant, rows.schema), rows.schema))
 
 
 def raw_rows(slices: Sequence[RecordSlice]) -> pa.Table:

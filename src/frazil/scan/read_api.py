@@ -22,7 +22,10 @@ from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound
 from frazil.scan.pinned_topic import PinnedTopic
 from frazil.scan.predicates.arrow import check
 from frazil.scan.predicates.arrow_expressions import Translated, from_arrow
+from frazil.scan.predicates.polars_expressions import from_polars
+from frazil.scan.predicates.simplify import all_of
 from frazil.scan.predicates.text import parse_where
+from frazil.scan.predicates.tree import Predicate
 from frazil.scan.tenants import Tenant
 from frazil.scan.topic_rows import TopicRows
 
@@ -97,18 +100,22 @@ class Rows:
         return pl.DataFrame(_storage(self.table()))
 
     def lazy(self) -> pl.LazyFrame:
-        """Returns a frame that reads when it is collected, and only the columns that it needs then."""
+        """Returns a frame that reads when it is collected, and only the columns and rows that it needs then."""
         import polars as pl
         from polars.io.plugins import register_io_source
 
         def source(
             columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _: int | None
         ) -> Iterator[pl.DataFrame]:
+            pushed, rest = (None, None) if predicate is None else from_polars(predicate, self._pinned.schema)
+            wanted = self._columns if columns is None else columns
+            # Polars may push down a predicate on columns that it does not want.
+            used = wanted if rest is None else list(dict.fromkeys((*wanted, *rest.meta.root_names())))
             left = rows
-            for batch in self._batches(self._columns if columns is None else columns):
+            for batch in self._batches(used, pushed):
                 frame = pl.DataFrame(_storage(pa.Table.from_batches([batch])))
-                if predicate is not None:
-                    frame = frame.filter(predicate)
+                if rest is not None:
+                    frame = frame.filter(rest).select(wanted)
                 if left is not None:
                     frame = frame.head(left)
                     left -= len(frame)
@@ -122,9 +129,11 @@ class Rows:
         """Makes this usable by all that accepts Arrow: `pl.DataFrame(rows)`, `pa.table(rows)`, DuckDB, pandas."""
         return self.reader().__arrow_c_stream__(requested_schema)
 
-    def _batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, columns: Sequence[str], also: Predicate | None = None) -> Iterator[pa.RecordBatch]:
+        """Yields the rows for which `also` is true too."""
         schema = pa.schema([self.schema.field(name) for name in columns])
-        for batch in self._pinned.read(columns, self._where):
+        where = self._where or Translated(None, None, ())
+        for batch in self._pinned.read(columns, where._replace(predicate=all_of(where.predicate, also))):
             yield batch.cast(schema)
 
 

@@ -10,6 +10,7 @@ from frazil.config.sections.section import MIB
 from frazil.errors import CallError
 from frazil.lake.catalog.lake import Lake
 from frazil.log import layout
+from frazil.scan.execution.pinned_scan import PinnedScan
 from frazil.scan.execution.scanned_topic import Memory, ScannedTopic
 from frazil.scan.execution.topic_scan import TopicScan
 from frazil.scan.interface import ScanRequest
@@ -47,6 +48,10 @@ class TopicScanner:
         if request.limit is not None and request.limit < 0:
             raise CallError(f"A scan cannot have {request.limit} rows: take a limit of 0 or more.")
         return self._topic(request.topic).scan(request, stopped)
+
+    def pin(self, request: ScanRequest) -> PinnedScan:
+        """Makes a cut of which repeated reads give the same rows, as far as the request names them."""
+        return self._topic(request.topic).pin(request)
 
     def close(self) -> None:
         with self._lock:

@@ -18,7 +18,7 @@ from frazil.query.sql.databases import Databases
 from frazil.query.sql.error_position import error_of
 from frazil.query.sql.parse import Path, Statement
 from frazil.query.sql.topic_dataset import QueryScans, TopicDataset
-from frazil.scan.pinned_topic import PinnedTopic
+from frazil.scan.execution.pinned_scan import PinnedScan
 
 BATCH_ROWS = 8192
 _INT64 = 2**63 - 1
@@ -34,7 +34,7 @@ class Engine:
         self._scans = QueryScans()
         self._connection: duckdb.DuckDBPyConnection | None = None
 
-    def run(self, statement: Statement, tables: Mapping[Path, PinnedTopic]) -> pa.Table:
+    def run(self, statement: Statement, tables: Mapping[Path, PinnedScan]) -> pa.Table:
         """Returns the whole result. Raises `QueryError` when the statement is wrong or needs too much."""
         try:
             with self._databases.one() as self._connection:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from frazil.errors import QueryTimeout
-from frazil.scan.pinned_topic import PinnedTopic
+from frazil.scan.execution.pinned_scan import PinnedScan
 from frazil.scan.predicates.arrow_expressions import from_arrow
 
 
@@ -44,7 +44,7 @@ class TopicScanner:
 class TopicDataset(ds.Dataset):  # type: ignore[misc]
     """DuckDB accepts any subclass of Arrow's `Dataset`, and calls the methods defined here."""
 
-    def __init__(self, pinned: PinnedTopic, scans: QueryScans) -> None:
+    def __init__(self, pinned: PinnedScan, scans: QueryScans) -> None:
         self._pinned = pinned
         self._scans = scans
 

@@ -20,6 +20,7 @@ from frazil.lake.catalog.lake import Lake
 from frazil.log.topics.naming import existing_topic, hint
 from frazil.log.topics.schemas import list_topics
 from frazil.scan.decode import DecodingRules
+from frazil.scan.execution.pinned_scan import PinnedScan
 from frazil.scan.execution.topic_scan import ChosenFiles, TopicScan
 from frazil.scan.interface import ScanRequest
 from frazil.scan.log_extents import Tails
@@ -39,6 +40,7 @@ from frazil.scan.selection.tally import Tally
 from frazil.scan.selection.time_column import TimeColumn, required_time_column, time_column
 from frazil.scan.table.data_files import DataFiles, TableFile
 from frazil.scan.table.units import TableReading
+from frazil.scan.tenants import rows_of
 from frazil.scan.topic_snapshot import TopicSnapshot, TopicSnapshots
 from frazil.store import open_store
 
@@ -134,11 +136,17 @@ class ScannedTopic:
         return self._snapshots.remembered.nbytes
 
     def scan(self, request: ScanRequest, stopped: threading.Event | None) -> TopicScan:
+        return self._at(self._cut(), request, stopped)
+
+    def pin(self, request: ScanRequest) -> PinnedScan:
+        cut = self._cut()
+        return PinnedScan(request, partial(self._at, cut), cut.snapshot.schema)
+
+    def _cut(self) -> _Cut:
         with self._lock:
             self._check_exists()
             snapshot = self._snapshot()
-            cut = _Cut(snapshot, self._rules_of(snapshot), self._plan_of(snapshot))
-        return self._at(cut, request, stopped)
+            return _Cut(snapshot, self._rules_of(snapshot), self._plan_of(snapshot))
 
     def _at(self, cut: _Cut, request: ScanRequest, stopped: threading.Event | None) -> TopicScan:
         schema = cut.rules.schema
@@ -210,7 +218,7 @@ class ScannedTopic:
         if request.tenants is not None and column:
             if column not in schema.names:
                 raise ConfigError(f"topics.{self._topic}.tenant_column: there is no column {column!r}.")
-            tenants = Tenants(column, request.tenants, schema.field(column).type)
+            tenants = Tenants(column, request.tenants, rows_of(column, request.tenants, schema))
         limited = request.start_ns is not None or request.end_ns is not None
         within = TimeRange(time, request.start_ns, request.end_ns) if limited and time is not None else None
         if request.where is not None:

@@ -131,8 +131,10 @@ def _compared(leaf: Leaf, field: NestedField, kind: pa.DataType, negated: bool) 
         case tree.In(_, values) if not negated and len(values) <= _MOST_VALUES:
             all_fitted = [fit("==", value, kind) for value in values]
             literals = [_literal(each.value) for each in all_fitted if isinstance(each, Fitted)]
-            found: BooleanExpression = _NONE if not literals else _AMONG(name, literals)
-            return _ALL if None in literals else found
+            if None in literals:
+                return _ALL
+            found: BooleanExpression = _AMONG(name, literals) if literals else _NONE
+            return found
         case tree.StartsWith(_, prefix) if not negated and isinstance(field.field_type, StringType):
             starts: BooleanExpression = _STARTS(name, prefix)
             return starts
