@@ -32,6 +32,7 @@ from frazil.scan.offset_ranges import OffsetRange
 from frazil.scan.planning.pruning import TimeBounds, file_time_bounds, matching_files
 from frazil.scan.planning.remembered_table import TableFiles
 from frazil.scan.predicates.arrow import check
+from frazil.scan.predicates.simplify import all_of
 from frazil.scan.predicates.terms import columns_of
 from frazil.scan.selection.bounded_cache import BoundedCache
 from frazil.scan.selection.row_filter import RowFilter, Tenants, TimeRange
@@ -164,7 +165,9 @@ class ScannedTopic:
             order=request.order,
             limit=request.limit,
             stopped=stopped,
-            selecting=lambda columns: self._at(cut, replace(request, columns=columns), stopped),
+            narrowed=lambda columns, also: self._at(
+                cut, replace(request, columns=columns, where=all_of(request.where, also)), stopped
+            ),
         )
 
     def _check_exists(self) -> None:

@@ -16,6 +16,7 @@ from frazil.scan.execution.ordering import TimeOrder
 from frazil.scan.interface import Order, ScanStatistics
 from frazil.scan.log_rows.units import LogUnit
 from frazil.scan.planning.pruning import TimeBounds
+from frazil.scan.predicates.tree import Predicate
 from frazil.scan.prefetch import ReadTask, read_ahead
 from frazil.scan.selection.row_reader import RowReader, rows_without_columns
 from frazil.scan.selection.tally import Tally
@@ -56,9 +57,9 @@ class TopicScan:
         order: Order,
         limit: int | None,
         stopped: threading.Event | None = None,
-        selecting: Callable[[tuple[str, ...] | None], TopicScan],
+        narrowed: Callable[[tuple[str, ...], Predicate | None], TopicScan],
     ) -> None:
-        """`selecting` returns a scan of the same cut with these columns."""
+        """`narrowed` returns a scan of the same cut with these columns, of rows for which a predicate is true too."""
         self.statistics: ScanStatistics = tally.statistics
         self._tally = tally
         self.offsets = offsets
@@ -69,7 +70,7 @@ class TopicScan:
         self._order = order
         self._limit = limit
         self._stopped = stopped
-        self._selecting = selecting
+        self._narrowed = narrowed
 
     @property
     def schema(self) -> pa.Schema:
@@ -100,13 +101,11 @@ class TopicScan:
         """Returns a frame that reads when it is collected, and only the columns that it needs then."""
         from frazil.scan.execution.polars_frame import lazy_frame
 
-        own = self._reader.columns
+        def batches(columns: Sequence[str], where: Predicate | None) -> Iterator[pa.RecordBatch]:
+            return self._narrowed(tuple(columns), where).batches()
 
-        def batches(columns: list[str] | None) -> Iterator[pa.RecordBatch]:
-            # Polars cannot count rows that have no column.
-            return self._selecting(own if columns is None else tuple(columns or own[:1])).batches()
-
-        return lazy_frame(self.schema, batches)
+        # A predicate chooses among the rows up to the limit.
+        return lazy_frame(self.schema, self._reader.schema, batches, pushes=self._limit is None)
 
     def units(self) -> Iterator[TableUnit | LogUnit]:
         """Yields all units that may have wanted rows. With an order, they are sorted by their bounds."""

@@ -87,6 +87,7 @@ def mask(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
         case And() | Or() as found:
             return pa.array(_wanted(found, batch))
         case Not(child):
+            assert not isinstance(child, Not | And | Or)
             return _evaluated_leaf(child, batch, negated=True)
         case leaf:
             return _evaluated_leaf(leaf, batch, negated=False)
