@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 
 from frazil.config.model import Config
@@ -52,6 +53,14 @@ class TopicScanner:
     def pin(self, request: ScanRequest) -> PinnedScan:
         """Makes a cut of which repeated reads give the same rows, as far as the request names them."""
         return self._topic(request.topic).pin(request)
+
+    def decode_new(self, seconds: float) -> None:
+        """Decodes what has come to topics that were scanned in the last `seconds`."""
+        since = time.monotonic() - seconds
+        with self._lock:
+            used = [topic for topic in self._topics.values() if topic.asked >= since]
+        for topic in used:
+            topic.decode_new()
 
     def close(self) -> None:
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -23,7 +24,7 @@ from frazil.scan.decode import DecodingRules
 from frazil.scan.execution.pinned_scan import PinnedScan
 from frazil.scan.execution.topic_scan import ChosenFiles, TopicScan
 from frazil.scan.interface import ScanRequest
-from frazil.scan.log_extents import Tails
+from frazil.scan.log_extents import LogExtent, Tails
 from frazil.scan.log_location import LogLocation
 from frazil.scan.log_rows.decoding import LogDecoder
 from frazil.scan.log_rows.tail_blocks import TailBlocks
@@ -131,22 +132,41 @@ class ScannedTopic:
         self._plan: _Plan | None = None
         self._seen = float("-inf")
         self._lock = threading.Lock()
+        self._from_memory = False
+        self.asked = float("-inf")
+        """When a scan was asked for, by the monotonic clock."""
 
     @property
     def nbytes(self) -> int:
         return self._snapshots.remembered.nbytes
 
     def scan(self, request: ScanRequest, stopped: threading.Event | None) -> TopicScan:
+        self.asked = time.monotonic()
         return self._at(self._cut(), request, stopped)
 
     def pin(self, request: ScanRequest) -> PinnedScan:
+        self.asked = time.monotonic()
         cut = self._cut()
         return PinnedScan(request, partial(self._at, cut), cut.snapshot.schema)
+
+    def decode_new(self) -> None:
+        """Decodes what came since the last scan, so that the next one finds it decoded.
+
+        A tail that other processes have in memory is left alone: each look at it moves all of it.
+        """
+        if self._from_memory:
+            return
+        cut = self._cut()
+        decoder = self._decoder(cut.rules, time_column(self._config, self._topic, cut.rules.schema))
+        if decoder is not None:
+            for partition, extent, wanted in _unmoved(cut.snapshot):
+                self._tail.decode_new(decoder, partition, extent, wanted)
 
     def _cut(self) -> _Cut:
         with self._lock:
             self._check_exists()
             snapshot = self._snapshot()
+            self._from_memory = any(extent.tail is not None for extent in snapshot.extents.values())
             return _Cut(snapshot, self._rules_of(snapshot), self._plan_of(snapshot))
 
     def _at(self, cut: _Cut, request: ScanRequest, stopped: threading.Event | None) -> TopicScan:
@@ -240,11 +260,11 @@ class ScannedTopic:
         return ChosenFiles(reading, places, plan.file, bounds)
 
     def _log_units(self, cut: _Cut, reader: RowReader, time: TimeColumn | None, tally: Tally) -> list[LogUnit]:
-        rules, snapshot = cut.rules, cut.snapshot
-        if rules.records is None:
+        decoder = self._decoder(cut.rules, time)
+        if decoder is None:
             return []
         reading = LogReading(
-            LogDecoder(self._topic, self._store, rules.rules, rules.records, time, rules.serial),
+            decoder,
             reader,
             self._tail,
             self._memory.segments,
@@ -253,11 +273,22 @@ class ScannedTopic:
             _tenants_key(reader.filter),
         )
         found: list[LogUnit] = []
-        for partition, extent in sorted(snapshot.extents.items()):
-            wanted = OffsetRange(max(extent.start, snapshot.offsets.get(partition, 0)), extent.end)
-            if wanted.rows:
-                found += reading.units(partition, extent, wanted)
+        for partition, extent, wanted in _unmoved(cut.snapshot):
+            found += reading.units(partition, extent, wanted)
         return found
+
+    def _decoder(self, rules: _Rules, time: TimeColumn | None) -> LogDecoder | None:
+        if rules.records is None:
+            return None
+        return LogDecoder(self._topic, self._store, rules.rules, rules.records, time, rules.serial)
+
+
+def _unmoved(snapshot: TopicSnapshot) -> Iterator[tuple[int, LogExtent, OffsetRange]]:
+    """Yields the partitions whose log has records that the table does not have, and which these are."""
+    for partition, extent in sorted(snapshot.extents.items()):
+        wanted = OffsetRange(max(extent.start, snapshot.offsets.get(partition, 0)), extent.end)
+        if wanted.rows:
+            yield partition, extent, wanted
 
 
 def _tenants_key(wanted: RowFilter) -> tuple[object, ...]:
