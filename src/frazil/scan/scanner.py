@@ -12,7 +12,7 @@ from frazil.errors import CallError
 from frazil.lake.catalog.lake import Lake
 from frazil.log import layout
 from frazil.scan.execution.pinned_scan import PinnedScan
-from frazil.scan.execution.scanned_topic import Memory, ScannedTopic
+from frazil.scan.execution.scanned_topic import Memory, ScannedTopic, SealedCut
 from frazil.scan.execution.topic_scan import TopicScan
 from frazil.scan.interface import ScanRequest
 from frazil.scan.log_extents import Tails
@@ -61,6 +61,10 @@ class TopicScanner:
             used = [topic for topic in self._topics.values() if topic.asked >= since]
         for topic in used:
             topic.decode_new()
+
+    def sealed(self, topic: str) -> SealedCut:
+        """Makes a cut without the tail, for whoever knows the tail already."""
+        return self._topic(topic).sealed()
 
     def close(self) -> None:
         with self._lock:
