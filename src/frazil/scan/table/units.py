@@ -40,14 +40,15 @@ class TableReading:
     serial: int
     """Other columns of the table have another number."""
 
-    def row_groups(self, file: TableFile) -> list[RowGroup]:
-        """Returns the row groups of a file that may have wanted rows."""
+    def row_groups(self, file: TableFile, bounds_ns: tuple[int, int]) -> list[RowGroup]:
+        """Returns the row groups of a file that may have wanted rows. `bounds_ns` holds for all times in the file."""
         self.files.check_format(file)
         footer = self.files.footer(file)
         bounds = self._bounds(footer)
         kept = self._matching(footer, bounds)
         starts = footer.starts.tolist()
-        first, last = bounds.first.tolist(), bounds.last.tolist()
+        first = np.maximum(bounds.first, bounds_ns[0]).tolist()
+        last = np.minimum(bounds.last, bounds_ns[1]).tolist()
         return [
             RowGroup(self, file, group, starts[group], starts[group + 1], (first[group], last[group]))
             for group in np.flatnonzero(kept).tolist()
