@@ -1,4 +1,4 @@
-"""Runs SQL over HTTP as a part of the process. Child processes answer the queries."""
+"""Answers queries over HTTP as a part of the process: SQL, and the query APIs. Child processes do the work."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from prometheus_client import CollectorRegistry
 
 from frazil.app.parts.log import LogPart
+from frazil.app.query_apis import QUERY_APIS
+from frazil.app.query_endpoints import QueryEndpoints, query_admission
 from frazil.config.model import Config
 from frazil.engine.room import QueryRoom
 from frazil.engine.tail_transfer import Views
@@ -31,11 +33,13 @@ class QueryPart:
         self._log_part = log_part
         self._room = QueryRoom(config, self._tails, metrics, solo={ANSWER: solo(config)}, warm=[WARM])
         self._api = SqlApi(self._room, metrics)
+        self._apis = QueryEndpoints(self._room, query_admission(metrics), several_tenants=config.query.multi_tenant)
         self._warming: asyncio.Task[None] | None = None
 
     @property
     def endpoints(self) -> Sequence[Endpoint]:
-        return self._api.endpoints
+        apis = (endpoint for port, routes in QUERY_APIS.items() for endpoint in self._apis.of(port, routes))
+        return [*self._api.endpoints, *apis]
 
     async def start(self) -> None:
         """Return at once. The first query waits for what is not loaded yet."""

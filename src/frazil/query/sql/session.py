@@ -31,6 +31,8 @@ class SqlSession:
         self._scanner = scanner or TopicScanner(config)
         self._owns_scanner = scanner is None
         self._databases = Databases(config.sql)
+        self.complete = True
+        """Whether the last query saw every record that was acknowledged before, of all its topics."""
 
     def __enter__(self) -> SqlSession:
         return self
@@ -61,8 +63,11 @@ class SqlSession:
         statement = parse(text)
         names = TableNames(self._config, list_topics(self._store))
         if statement.lists_tables:
+            self.complete = True
             return self._listed(names)
-        return engine.run(statement, self._pin(names.resolve(statement), tenant))
+        pinned = self._pin(names.resolve(statement), tenant)
+        self.complete = all(each.complete for each in pinned.values())
+        return engine.run(statement, pinned)
 
     def _listed(self, names: TableNames) -> pa.Table:
         tables = [dotted(base_identifier(self._config, topic)) for topic in names.topics]

@@ -31,6 +31,8 @@ class PinnedScan:
         self.schema: pa.Schema = whole.schema
         self.iceberg_schema = schema
         self.offsets = whole.offsets
+        self.complete = whole.statistics.complete
+        """False if the tail of the log is on another machine."""
 
     def select_columns(self, columns: Sequence[str] | None) -> list[str]:
         """Returns the columns asked for, or all. Raises `CallError` for a column that does not exist."""
