@@ -11,8 +11,9 @@ from frazil.config.sections.section import MIB
 from frazil.errors import CallError
 from frazil.lake.catalog.lake import Lake
 from frazil.log import layout
+from frazil.scan.execution.cut import Memory
 from frazil.scan.execution.pinned_scan import PinnedScan
-from frazil.scan.execution.scanned_topic import Memory, ScannedTopic, SealedCut
+from frazil.scan.execution.scanned_topic import ScannedTopic, SealedCut
 from frazil.scan.execution.topic_scan import TopicScan
 from frazil.scan.interface import ScanRequest
 from frazil.scan.log_extents import Tails

@@ -6,14 +6,12 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from pyiceberg.table import Table
-from pyiceberg.transforms import IdentityTransform
 
 from frazil.config.model import Config
 from frazil.errors import CallError, ConfigError, TopicNotFound
@@ -21,7 +19,8 @@ from frazil.lake.catalog.lake import Lake
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.topics.naming import existing_topic, hint
 from frazil.log.topics.schemas import list_topics
-from frazil.scan.decode import DecodingRules, RowDecoder
+from frazil.scan.decode import RowDecoder
+from frazil.scan.execution.cut import Cut, Memory, RowRules, TablePlan
 from frazil.scan.execution.pinned_scan import PinnedScan
 from frazil.scan.execution.topic_scan import ChosenFiles, TopicScan
 from frazil.scan.interface import UNIT_ROWS, ScanRequest
@@ -30,19 +29,15 @@ from frazil.scan.log_location import LogLocation
 from frazil.scan.log_rows.decoding import LogDecoder
 from frazil.scan.log_rows.tail_blocks import TailBlocks
 from frazil.scan.log_rows.units import LogReading, LogUnit
-from frazil.scan.offset_ranges import OffsetRange
-from frazil.scan.planning.pruning import TimeBounds, file_time_bounds, matching_files
-from frazil.scan.planning.remembered_table import TableFiles
+from frazil.scan.planning.pruning import matching_files
 from frazil.scan.predicates.arrow import check
 from frazil.scan.predicates.simplify import all_of
 from frazil.scan.predicates.terms import columns_of
-from frazil.scan.predicates.tree import And, Column, Comparison, Or, Predicate
-from frazil.scan.selection.bounded_cache import BoundedCache
 from frazil.scan.selection.row_filter import RowFilter, Tenants, TimeRange
 from frazil.scan.selection.row_reader import RowReader, rows_without_columns
 from frazil.scan.selection.tally import Tally
 from frazil.scan.selection.time_column import TimeColumn, required_time_column, time_column
-from frazil.scan.table.data_files import DataFiles, TableFile
+from frazil.scan.table.data_files import DataFiles
 from frazil.scan.table.units import TableReading
 from frazil.scan.tenants import rows_of
 from frazil.scan.topic_snapshot import TopicSnapshot, TopicSnapshots
@@ -52,102 +47,6 @@ DELETED_SECONDS = 1.0
 """A topic that was deleted may be seen this long."""
 
 _serials = itertools.count(1)
-
-
-class Memory:
-    """Shares the memory of a scanner among what it remembers."""
-
-    def __init__(self, limit: int) -> None:
-        self.plans = limit // 8
-        """Snapshots and their files may take so much."""
-        self.tails = limit // 2
-        self.footers = BoundedCache(limit // 16)
-        self.groups = BoundedCache(limit // 8)
-        self.segments = BoundedCache(limit // 8)
-        self.bounds = BoundedCache(limit // 128)
-
-
-@dataclass(frozen=True)
-class _Rules:
-    """Is what rows of the topic look like at the moment, with all that is derived from it."""
-
-    rules: DecodingRules
-    records: pa.Schema | None
-    schema: pa.Schema
-    serial: int
-    keeps_all: bool
-    """Whether every record of the log is a row."""
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """Is what is known of the files of one snapshot."""
-
-    table: Table
-    rules: DecodingRules
-    files: TableFiles
-    reader: DataFiles
-    times: dict[TimeColumn, TimeBounds] = field(default_factory=dict)
-
-    def bounds(self, column: TimeColumn) -> TimeBounds:
-        if column not in self.times:
-            self.times[column] = file_time_bounds(self.files.index, self.table.schema(), column)
-        return self.times[column]
-
-    def file(self, place: int) -> TableFile:
-        index = self.files.index
-        file = index.data_file(place)
-        return TableFile(file, self.files.deletes.get(file.file_path, ()), self._constants(place))
-
-    def _constants(self, place: int) -> tuple[tuple[int, Any], ...]:
-        index = self.files.index
-        values = index.partitions[place]
-        spec = self.table.metadata.specs().get(int(index.spec_ids[place])) if values else None
-        return tuple(
-            (each.source_id, values[at])
-            for at, each in enumerate(spec.fields if spec is not None else ())
-            if isinstance(each.transform, IdentityTransform) and values[at] is not None
-        )
-
-
-@dataclass(frozen=True)
-class _Cut:
-    snapshot: TopicSnapshot
-    rules: _Rules
-    plan: _Plan | None
-    below: Mapping[int, int] | None = None
-    """If it is given, only rows of these partitions below these offsets are seen."""
-
-    @property
-    def limit(self) -> Predicate | None:
-        """Returns a condition for the rows that are seen, or None if all are."""
-        if self.below is None:
-            return None
-        partition, offset = Column(PARTITION), Column(OFFSET)
-        return Or(
-            tuple(
-                And((Comparison(partition, "==", each), Comparison(offset, "<", end)))
-                for each, end in sorted(self.below.items())
-            )
-        )
-
-    @property
-    def offsets(self) -> dict[int, int]:
-        snapshot = self.snapshot
-        return {each: max(snapshot.offsets.get(each, 0), snapshot.extent(each).end) for each in snapshot.partitions}
-
-    @cached_property
-    def log_ranges(self) -> dict[int, OffsetRange]:
-        """Returns which offsets of each partition the table does not have."""
-        offsets, extents = self.snapshot.offsets, self.snapshot.extents
-        ranges = {
-            partition: OffsetRange(max(extent.start, offsets.get(partition, 0)), self._log_end(partition, extent.end))
-            for partition, extent in sorted(extents.items())
-        }
-        return {partition: each for partition, each in ranges.items() if each.rows}
-
-    def _log_end(self, partition: int, end: int) -> int:
-        return end if self.below is None else min(end, self.below.get(partition, 0))
 
 
 @dataclass(frozen=True)
@@ -170,8 +69,8 @@ class ScannedTopic:
         self._store = open_store(config.store, config.data_dir.absolute(), read_only=True)
         self._snapshots = TopicSnapshots(config, LogLocation.of(config, topic), "both", lake, tails)
         self._tail = TailBlocks(memory.tails)
-        self._rules: _Rules | None = None
-        self._plan: _Plan | None = None
+        self._rules: RowRules | None = None
+        self._plan: TablePlan | None = None
         self._seen = float("-inf")
         self._lock = threading.Lock()
         self._from_memory = False
@@ -213,15 +112,15 @@ class ScannedTopic:
 
         return SealedCut(cut.snapshot, cut.offsets, pinned)
 
-    def _cut(self, *, tail: bool = True) -> _Cut:
+    def _cut(self, *, tail: bool = True) -> Cut:
         with self._lock:
             self._check_exists()
             snapshot = self._snapshot(tail)
             if tail:
                 self._from_memory = any(extent.tail is not None for extent in snapshot.extents.values())
-            return _Cut(snapshot, self._rules_of(snapshot), self._plan_of(snapshot))
+            return Cut(snapshot, self._rules_of(snapshot), self._plan_of(snapshot))
 
-    def _at(self, cut: _Cut, request: ScanRequest, stopped: threading.Event | None) -> TopicScan:
+    def _at(self, cut: Cut, request: ScanRequest, stopped: threading.Event | None) -> TopicScan:
         schema = cut.rules.schema
         time = self._time(request, schema)
         tally = Tally()
@@ -258,15 +157,15 @@ class ScannedTopic:
         except TopicNotFound as error:
             raise TopicNotFound(f"{error}{hint(self._topic, list_topics(self._store))}") from error
 
-    def _rules_of(self, snapshot: TopicSnapshot) -> _Rules:
+    def _rules_of(self, snapshot: TopicSnapshot) -> RowRules:
         known = self._rules
         if known is None or known.rules is not snapshot.rules or known.records is not snapshot.records:
             schema = snapshot.projection(None).arrow
             keeps_all = snapshot.records is not None and RowDecoder(snapshot.rules).keeps_all(snapshot.records)
-            known = self._rules = _Rules(snapshot.rules, snapshot.records, schema, next(_serials), keeps_all)
+            known = self._rules = RowRules(snapshot.rules, snapshot.records, schema, next(_serials), keeps_all)
         return known
 
-    def _plan_of(self, snapshot: TopicSnapshot) -> _Plan | None:
+    def _plan_of(self, snapshot: TopicSnapshot) -> TablePlan | None:
         table = snapshot.table
         if table is None:
             return None
@@ -277,7 +176,7 @@ class ScannedTopic:
             # The table of each load may have other credentials for its files.
             like = known.reader if known is not None and same_rules else None
             reader = DataFiles(table, snapshot.schema, self._memory.footers, like)
-            known = self._plan = _Plan(table, snapshot.rules, files, reader)
+            known = self._plan = TablePlan(table, snapshot.rules, files, reader)
         return known
 
     def _columns(self, request: ScanRequest, schema: pa.Schema) -> tuple[str, ...]:
@@ -306,7 +205,7 @@ class ScannedTopic:
         return RowFilter(tenants, within, request.where, columns_of(request.where, schema.names))
 
     def _files(
-        self, plan: _Plan, rules: _Rules, reader: RowReader, time: TimeColumn | None, tally: Tally
+        self, plan: TablePlan, rules: RowRules, reader: RowReader, time: TimeColumn | None, tally: Tally
     ) -> ChosenFiles:
         index = plan.files.index
         bounds = plan.bounds(time) if time is not None else None
@@ -316,7 +215,7 @@ class ScannedTopic:
         reading = TableReading(plan.reader, reader, time, self._memory.groups, tally, key, rules.serial)
         return ChosenFiles(reading, places, plan.file, bounds)
 
-    def _log_units(self, cut: _Cut, reader: RowReader, time: TimeColumn | None, tally: Tally) -> list[LogUnit]:
+    def _log_units(self, cut: Cut, reader: RowReader, time: TimeColumn | None, tally: Tally) -> list[LogUnit]:
         decoder = self._decoder(cut.rules, time)
         if decoder is None:
             return []
@@ -335,12 +234,12 @@ class ScannedTopic:
             for unit in reading.units(partition, cut.snapshot.extents[partition], wanted)
         ]
 
-    def _decoder(self, rules: _Rules, time: TimeColumn | None) -> LogDecoder | None:
+    def _decoder(self, rules: RowRules, time: TimeColumn | None) -> LogDecoder | None:
         if rules.records is None:
             return None
         return LogDecoder(self._topic, self._store, rules.rules, rules.records, time, rules.serial)
 
-    def _log_offsets(self, cut: _Cut, reader: RowReader, tally: Tally) -> Iterator[pa.RecordBatch]:
+    def _log_offsets(self, cut: Cut, reader: RowReader, tally: Tally) -> Iterator[pa.RecordBatch]:
         """Yields the rows of the log without decoding them."""
         schema = reader.selected(reader.columns)
         for partition, (start, end) in cut.log_ranges.items():
@@ -353,7 +252,7 @@ class ScannedTopic:
                 yield pa.RecordBatch.from_arrays(found, schema=schema) if found else rows_without_columns(rows)
 
 
-def _needs_offsets_only(rules: _Rules, reader: RowReader) -> bool:
+def _needs_offsets_only(rules: RowRules, reader: RowReader) -> bool:
     return rules.keeps_all and not reader.filter.columns and set(reader.columns) <= {PARTITION, OFFSET}
 
 

@@ -13,7 +13,7 @@ from frazil.log.epochs import Epochs
 from frazil.log.wal.entries import Entry
 from frazil.scan.interface import UNIT_ROWS
 from frazil.scan.log_extents import LogExtent
-from frazil.scan.log_rows.decoding import Block, LogDecoder
+from frazil.scan.log_rows.decoding import Block, LogDecoder, join_rows
 from frazil.scan.offset_ranges import OffsetRange
 
 
@@ -83,10 +83,10 @@ class TailBlocks:
         new = [block for each in missing.unsealed for block in _decoded(decoder, partition, entries, each, epochs)]
         if decoder.serial == self._serial:
             self._decoded_to[partition] = max(wanted.end, self._decoded_to.get(partition, 0))
-            self._keep(partition, sorted([*valid, *new], key=lambda each: each.first), wanted.start)
+            self._keep(decoder, partition, sorted([*valid, *new], key=lambda each: each.first), wanted.start)
         return sorted([*usable, *new], key=lambda each: each.first), missing.sealed
 
-    def _keep(self, partition: int, blocks: list[TailBlock], start: int) -> None:
+    def _keep(self, decoder: LogDecoder, partition: int, blocks: list[TailBlock], start: int) -> None:
         """Keeps what is still needed, the newest if that is too much. Small neighbours become one block."""
         merged: list[TailBlock] = []
         for each in blocks:
@@ -94,7 +94,7 @@ class TailBlocks:
                 continue
             merged.append(each)
             while len(merged) > 1 and _are_worth_joining(merged[-2], merged[-1]):
-                merged[-2:] = [_joined(merged[-2], merged[-1])]
+                merged[-2:] = [_joined(merged[-2], merged[-1], decoder)]
         self._blocks[partition] = merged
         size = self.nbytes
         while size > self._limit and (fullest := self._fullest()) is not None:
@@ -151,7 +151,7 @@ def _decoded(
 
 def _block_of(decoder: LogDecoder, partition: int, run: list[Entry], epochs: Epochs | None) -> TailBlock:
     blocks = decoder.entries(partition, run)
-    rows = blocks[0].rows if len(blocks) == 1 else pa.concat_batches([each.rows for each in blocks])
+    rows = _rows_of(blocks, decoder)
     epoch = epochs.at(run[0].offset) if epochs is not None else ""
     return TailBlock(run[0].offset, run[-1].end, epoch, run[-1].chain, Block.of(rows, decoder.time))
 
@@ -162,9 +162,14 @@ def _are_worth_joining(one: TailBlock, other: TailBlock) -> bool:
     return one.end == other.first and one.epoch == other.epoch and first + second <= UNIT_ROWS and first <= 2 * second
 
 
-def _joined(one: TailBlock, other: TailBlock) -> TailBlock:
-    rows = pa.concat_batches([one.block.rows, other.block.rows])
+def _joined(one: TailBlock, other: TailBlock, decoder: LogDecoder) -> TailBlock:
+    rows = _rows_of([one.block, other.block], decoder)
     (first, last), (second, newest) = one.block.bounds_ns, other.block.bounds_ns
     return TailBlock(
         one.first, other.end, one.epoch, other.chain, Block(rows, (min(first, second), max(last, newest)))
     )
+
+
+def _rows_of(blocks: Sequence[Block], decoder: LogDecoder) -> pa.RecordBatch:
+    found = [each.rows for each in blocks if len(each.rows)]
+    return join_rows(found, decoder.rows) if found else blocks[0].rows
