@@ -20,13 +20,13 @@ OPTIONS = EngineOptions(max_samples=10_000, delayed_names=True, start_timestamps
 MINUTE = 60_000
 
 
-def main(directory: str, *flags: str) -> int:
+def main(directory: Path, *flags: str) -> int:
     """Runs all scripts of a directory; returns 0 if everything passes."""
     unknown = [flag for flag in flags if flag != "--engine"]
     if unknown:
         raise SystemExit(f"unknown: {' '.join(unknown)}")
     passed = failed = 0
-    for path in sorted(Path(directory).glob("*.test")):
+    for path in sorted(directory.glob("*.test")):
         for line, problem in run_script(path.read_text()):
             if problem is None:
                 passed += 1
@@ -102,7 +102,3 @@ def run(command: Evaluate, query: str, ask: object) -> Answer | None:
     except Mismatch as mismatch:
         raise Mismatch(f"{query}: {mismatch}") from None
     return answer
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

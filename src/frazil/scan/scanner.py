@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 
 from frazil.config.model import Config
@@ -54,9 +55,13 @@ class TopicScanner:
         """Makes a cut of which repeated reads give the same rows, as far as the request names them."""
         return self._topic(request.topic).pin(request)
 
-    def decode_tail(self, topic: str) -> None:
-        """Decodes what has come to the log since the last time, so that the next scan need not do it."""
-        self._topic(topic).decode_tail()
+    def decode_new(self, seconds: float) -> None:
+        """Decodes what has come to topics that were scanned in the last `seconds`."""
+        since = time.monotonic() - seconds
+        with self._lock:
+            used = [topic for topic in self._topics.values() if topic.asked >= since]
+        for topic in used:
+            topic.decode_new()
 
     def sealed(self, topic: str) -> SealedCut:
         """Makes a cut without the tail, for whoever knows the tail already."""

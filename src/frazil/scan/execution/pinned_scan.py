@@ -32,7 +32,8 @@ class PinnedScan:
         self.iceberg_schema = schema
         self.offsets = whole.offsets
         self.complete = whole.statistics.complete
-        """Whether the tails of all partitions can be read here, so that no acknowledged record is missing."""
+        """Whether every record is seen that was acknowledged before: not if a tail is on another machine, or in the
+        memory of another process."""
 
     def select_columns(self, columns: Sequence[str] | None) -> list[str]:
         """Returns the columns asked for, or all. Raises `CallError` for a column that does not exist."""

@@ -73,21 +73,35 @@ class ScannedTopic:
         self._plan: TablePlan | None = None
         self._seen = float("-inf")
         self._lock = threading.Lock()
+        self._from_memory = False
+        self.asked = float("-inf")
+        """When a scan was asked for, by the monotonic clock."""
 
     @property
     def nbytes(self) -> int:
         return self._snapshots.remembered.nbytes
 
     def scan(self, request: ScanRequest, stopped: threading.Event | None) -> TopicScan:
+        self.asked = time.monotonic()
         return self._at(self._cut(), request, stopped)
 
     def pin(self, request: ScanRequest) -> PinnedScan:
+        self.asked = time.monotonic()
         cut = self._cut()
         return PinnedScan(request, partial(self._at, cut), cut.snapshot.schema)
 
-    def decode_tail(self) -> None:
-        for _ in self.scan(ScanRequest(self._topic, None), None).log_units():
-            pass
+    def decode_new(self) -> None:
+        """Decodes what came since the last scan, so that the next one finds it decoded.
+
+        A tail that other processes have in memory is left alone: each look at it moves all of it.
+        """
+        if self._from_memory:
+            return
+        cut = self._cut()
+        decoder = self._decoder(cut.rules, time_column(self._config, self._topic, cut.rules.schema))
+        if decoder is not None:
+            for partition, wanted in cut.log_ranges.items():
+                self._tail.decode_new(decoder, partition, cut.snapshot.extents[partition], wanted)
 
     def sealed(self) -> SealedCut:
         """Makes a cut without the tail."""
@@ -102,6 +116,8 @@ class ScannedTopic:
         with self._lock:
             self._check_exists()
             snapshot = self._snapshot(tail)
+            if tail:
+                self._from_memory = any(extent.tail is not None for extent in snapshot.extents.values())
             return Cut(snapshot, self._rules_of(snapshot), self._plan_of(snapshot))
 
     def _at(self, cut: Cut, request: ScanRequest, stopped: threading.Event | None) -> TopicScan:
@@ -200,11 +216,11 @@ class ScannedTopic:
         return ChosenFiles(reading, places, plan.file, bounds)
 
     def _log_units(self, cut: Cut, reader: RowReader, time: TimeColumn | None, tally: Tally) -> list[LogUnit]:
-        rules, snapshot = cut.rules, cut.snapshot
-        if rules.records is None:
+        decoder = self._decoder(cut.rules, time)
+        if decoder is None:
             return []
         reading = LogReading(
-            LogDecoder(self._topic, self._store, rules.rules, rules.records, time, rules.serial),
+            decoder,
             reader,
             self._tail,
             self._memory.segments,
@@ -215,8 +231,13 @@ class ScannedTopic:
         return [
             unit
             for partition, wanted in cut.log_ranges.items()
-            for unit in reading.units(partition, snapshot.extents[partition], wanted)
+            for unit in reading.units(partition, cut.snapshot.extents[partition], wanted)
         ]
+
+    def _decoder(self, rules: RowRules, time: TimeColumn | None) -> LogDecoder | None:
+        if rules.records is None:
+            return None
+        return LogDecoder(self._topic, self._store, rules.rules, rules.records, time, rules.serial)
 
     def _log_offsets(self, cut: Cut, reader: RowReader, tally: Tally) -> Iterator[pa.RecordBatch]:
         """Yields the rows of the log without decoding them."""

@@ -44,6 +44,8 @@ class TailBlocks:
         self._limit = limit
         self._serial = -1
         self._blocks: dict[int, list[TailBlock]] = {}
+        self._decoded_to: dict[int, int] = {}
+        """By partition, where the newest entry ends that was decoded, also if its block was not kept."""
         self._lock = threading.Lock()
 
     @property
@@ -57,19 +59,31 @@ class TailBlocks:
 
         Entries that are new are decoded.
         """
-        entries, epochs = extent.tail if extent.tail is not None else extent.wal, extent.tail_epochs
         with self._lock:
-            if decoder.serial > self._serial:
-                self._serial, self._blocks = decoder.serial, {}
-            kept = self._blocks.get(partition, []) if decoder.serial == self._serial else []
-            valid = [each for each in kept if _is_valid(each, entries, epochs, extent)]
-            usable = [each for each in valid if each.first < wanted.end and each.end > wanted.start]
-            missing = _missing(usable, wanted, extent.sealed_end)
-            new = [
-                block for each in missing.unsealed for block in _decoded(decoder, partition, entries, each, epochs)
-            ]
-            if decoder.serial == self._serial:
-                self._keep(decoder, partition, sorted([*valid, *new], key=lambda each: each.first), wanted.start)
+            return self._read(decoder, partition, extent, wanted, wanted.start)
+
+    def decode_new(self, decoder: LogDecoder, partition: int, extent: LogExtent, wanted: OffsetRange) -> None:
+        """Decodes the entries behind the newest that was decoded. What there was no room for is not decoded again."""
+        with self._lock:
+            known = self._decoded_to.get(partition, 0) if decoder.serial == self._serial else 0
+            self._read(decoder, partition, extent, wanted, max(known, wanted.start))
+
+    def _read(
+        self, decoder: LogDecoder, partition: int, extent: LogExtent, wanted: OffsetRange, since: int
+    ) -> tuple[list[TailBlock], list[OffsetRange]]:
+        """Decodes new entries from the offset `since` on."""
+        entries, epochs = extent.tail if extent.tail is not None else extent.wal, extent.tail_epochs
+        if decoder.serial > self._serial:
+            self._serial, self._blocks, self._decoded_to = decoder.serial, {}, {}
+        kept = self._blocks.get(partition, []) if decoder.serial == self._serial else []
+        valid = [each for each in kept if _is_valid(each, entries, epochs, extent)]
+        usable = [each for each in valid if each.first < wanted.end and each.end > wanted.start]
+        looked_at = OffsetRange(max(wanted.start, min(since, wanted.end)), wanted.end)
+        missing = _missing(usable, looked_at, extent.sealed_end)
+        new = [block for each in missing.unsealed for block in _decoded(decoder, partition, entries, each, epochs)]
+        if decoder.serial == self._serial:
+            self._decoded_to[partition] = max(wanted.end, self._decoded_to.get(partition, 0))
+            self._keep(decoder, partition, sorted([*valid, *new], key=lambda each: each.first), wanted.start)
         return sorted([*usable, *new], key=lambda each: each.first), missing.sealed
 
     def _keep(self, decoder: LogDecoder, partition: int, blocks: list[TailBlock], start: int) -> None:
