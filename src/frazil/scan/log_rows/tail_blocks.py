@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -115,7 +117,8 @@ def _is_valid(block: TailBlock, entries: Sequence[Entry], epochs: Epochs | None,
         return extent.tail is None
     if extent.tail is not None and block.first < extent.sealed_end:
         return False
-    return any(entry.end == block.end and entry.chain == block.chain for entry in entries)
+    at = bisect_left(entries, block.end, key=_end)
+    return at < len(entries) and entries[at].end == block.end and entries[at].chain == block.chain
 
 
 def _missing(blocks: Sequence[TailBlock], wanted: OffsetRange, sealed_end: int) -> Missing:
@@ -137,9 +140,10 @@ def _decoded(
     """Decodes whole entries. A block ends where an entry ends."""
     run: list[Entry] = []
     rows = 0
-    for entry in entries:
-        if entry.end <= wanted.start or entry.offset >= wanted.end:
-            continue
+    first = bisect_right(entries, wanted.start, key=_end)
+    for entry in islice(entries, first, None):
+        if entry.offset >= wanted.end:
+            break
         if run and rows + entry.rows > UNIT_ROWS:
             yield _block_of(decoder, partition, run, epochs)
             run, rows = [], 0
@@ -173,3 +177,7 @@ def _joined(one: TailBlock, other: TailBlock, decoder: LogDecoder) -> TailBlock:
 def _rows_of(blocks: Sequence[Block], decoder: LogDecoder) -> pa.RecordBatch:
     found = [each.rows for each in blocks if len(each.rows)]
     return join_rows(found, decoder.rows) if found else blocks[0].rows
+
+
+def _end(entry: Entry) -> int:
+    return entry.end
