@@ -174,8 +174,8 @@ def select_range(evaluation: Evaluation, node: MatrixSelector, steps: Steps, rea
 
 def subquery_steps(evaluation: Evaluation, node: Subquery, ends: Times) -> Steps:
     """Returns the steps of a subquery: multiples of its step that lie in any of the windows."""
-    range_ms = evaluation.duration_ms(node.range)
     step = evaluation.duration_ms(node.step) or evaluation.options.subquery_step_ms
+    range_ms = evaluation.duration_ms(node.range)
     begin = int(ends[0]) - range_ms
     first = step * (begin // step)
     if first <= begin:

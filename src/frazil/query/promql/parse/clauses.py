@@ -282,7 +282,9 @@ class Clauses:
                 self.expect(",", *self.duration_context)
                 right = self.duration(0, limit - 1)
             closing = self.expect(")", *self.duration_context)
-            return DurationExpression(token.text, left, right, start=token.at, end=closing.end)
+            # Of a call with arguments, errors point at these.
+            start, end = (token.at, closing.end) if left is None or right is None else (left.start, right.end)
+            return DurationExpression(token.text, left, right, start=start, end=end)
         literal = self.number_literal(token)
         if not abs(literal.value) <= LONGEST_SECONDS:
             raise self.fail("duration out of range", token.at)
