@@ -9,6 +9,7 @@ import pytest
 from frazil.query.promql.engine.query import Answer, query_instant, query_range
 from frazil.query.promql.evaluation.options import EngineOptions
 from frazil.query.promql.histograms.histogram import Buckets, Histogram
+from frazil.query.promql.parse import parse
 from frazil.query.promql.problems import DurationError, ExecutionError, InvalidQuery, TooManySamples
 from frazil.query.promql.series.memory import MemorySource
 from frazil.query.promql.series.source import STALE
@@ -183,6 +184,16 @@ def test_scalars_texts_and_raw_samples(source: MemorySource) -> None:
     assert raw.type == ValueType.MATRIX
     assert raw.ranges is not None
     assert raw.ranges.floats[0].times.tolist() == [45_000, 60_000]
+
+
+def test_deep_queries_are_answered(source: MemorySource) -> None:
+    chain = " + ".join(['gauge{job="a"}'] * 190)
+    assert list(values(query_instant(source, chain, MINUTE)).values()) == [190.0]
+    nested = "abs(" * 70 + 'gauge{job="a"}' + ")" * 70
+    assert str(parse(nested)) == nested
+    answer = query_range(source, nested, 0, MINUTE, MINUTE)
+    assert answer.matrix is not None
+    assert answer.matrix.values.tolist() == [[1.0, 1.0]]
 
 
 def test_an_empty_source_has_empty_answers() -> None:

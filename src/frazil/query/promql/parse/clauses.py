@@ -247,8 +247,9 @@ class Clauses:
         left = self.duration_operand(limit)
         while self.token.text in ARITHMETIC and PRECEDENCE[self.token.text] > binds:
             operator = self.advance()
+            limit -= 1
             level = PRECEDENCE[operator.text]
-            right = self.duration(level - 1 if operator.text == "^" else level, limit - 1)
+            right = self.duration(level - 1 if operator.text == "^" else level, limit)
             if operator.text in "/%" and isinstance(right, NumberLiteral) and right.value == 0:
                 kind = "division" if operator.text == "/" else "modulo"
                 raise self.fail(f"{kind} by zero", operator.at)

@@ -336,13 +336,13 @@ class Call(Node):
         return f"{self.function}({', '.join(map(str, self.arguments))})"
 
 
-def walk(node: Node) -> Iterator[Node]:
-    """Returns the node and everything below it."""
-    pending = [node]
-    while pending:
-        node = pending.pop()
-        yield node
-        pending.extend(reversed(list(node.children())))
+def depth(node: Node) -> int:
+    """Returns how many levels a tree has."""
+    deepest, level = 0, [node]
+    while level:
+        deepest += 1
+        level = [child for parent in level for child in parent.children()]
+    return deepest
 
 
 def unwrap(node: Node) -> Node:

@@ -93,9 +93,7 @@ class Hints:
     end_ms: int
     step_ms: int = 0
     range_ms: int = 0
-    function: str = ""
-    grouping: tuple[str, ...] = ()
-    by: bool = False
+    """How far windows reach back; 0 where only the newest sample of each step counts."""
 
 
 class SampleSource(Protocol):
