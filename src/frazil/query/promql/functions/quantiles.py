@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +14,11 @@ from frazil.query.promql.evaluation.matrix import RESERVED, Floats, Mask, Matrix
 from frazil.query.promql.histograms import quantiles as native
 from frazil.query.promql.parse.tree import Node, print_shortest
 from frazil.query.promql.series.labels import LabelTable, Rows, column_of, concatenate
+from frazil.query.promql.series.source import Times
 
 SMALL_DIFFERENCE = 1e-12
+# So many histograms are computed at once, that their buckets stay in the processor's cache.
+BATCH = 32
 REPAIRED = (
     "input to histogram_quantile needed to be fixed for monotonicity "
     "(see https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile)"
@@ -129,10 +133,13 @@ def quantile_rows(evaluation: Evaluation, histograms: Histograms, q: Floats, ste
     shape = (histograms.labels.size, len(q))
     values, present = np.full(shape, np.nan), np.zeros(shape, bool)
     names = told_names(evaluation, histograms)
-    for row, classic in histograms.classic.items():
-        values[row], present[row], repaired = classic_quantiles(classic, q, steps)
+    for rows, classic in batches(histograms, names):
+        number = len(rows)
+        found, here, repaired = classic_quantiles(classic, np.tile(q, number), np.tile(steps.times, number))
+        values[rows], present[rows] = found.reshape(number, -1), here.reshape(number, -1)
         if repaired is not None:
-            text = f'{REPAIRED} for metric name "{names[row]}"' if names[row] else REPAIRED
+            name = names[rows[0]]
+            text = f'{REPAIRED} for metric name "{name}"' if name else REPAIRED
             evaluation.annotations.repair(text, repaired, argument)
         evaluation.check()
     for row, source in histograms.native_row.items():
@@ -148,7 +155,26 @@ def quantile_rows(evaluation: Evaluation, histograms: Histograms, q: Floats, ste
     return Matrix(histograms.labels, values, present & ~histograms.clash)
 
 
-def classic_quantiles(classic: Classic, q: Floats, steps: Steps) -> tuple[Floats, Mask, Monotonicity | None]:
+def batches(histograms: Histograms, names: list[str]) -> Iterator[tuple[list[int], Classic]]:
+    """Returns classic histograms of the same bounds and name together: their steps stand side by side."""
+    alike: dict[tuple[bytes, str], list[int]] = {}
+    for row, classic in histograms.classic.items():
+        alike.setdefault((classic.bounds.tobytes(), names[row]), []).append(row)
+    for rows in alike.values():
+        for first in range(0, len(rows), BATCH):
+            part = rows[first : first + BATCH]
+            members = [histograms.classic[row] for row in part]
+            yield (
+                part,
+                Classic(
+                    members[0].bounds,
+                    np.concatenate([member.counts for member in members], axis=1),
+                    np.concatenate([member.present for member in members], axis=1),
+                ),
+            )
+
+
+def classic_quantiles(classic: Classic, q: Floats, times: Times) -> tuple[Floats, Mask, Monotonicity | None]:
     """Returns a quantile for each step, and what had to be repaired."""
     bounds, counts, here = classic.bounds, classic.counts, classic.present
     present: Mask = np.asarray(here.any(axis=0))
@@ -159,7 +185,7 @@ def classic_quantiles(classic: Classic, q: Floats, steps: Steps) -> tuple[Floats
         here = np.logical_or.reduceat(here, starts, axis=0)
         bounds = bounds[starts]
     with np.errstate(all="ignore"):
-        fixed, repaired = monotonic(bounds, counts, here, q, steps)
+        fixed, repaired = monotonic(bounds, counts, here, q, times)
         number = here.sum(axis=0)
         ends_open = bool(len(bounds)) and math.isinf(bounds[-1]) and bounds[-1] > 0
         total = fixed[-1]
@@ -194,7 +220,7 @@ def previous_present(here: Mask) -> Rows:
 
 
 def monotonic(
-    bounds: Floats, counts: Floats, here: Mask, q: Floats, steps: Steps
+    bounds: Floats, counts: Floats, here: Mask, q: Floats, times: Times
 ) -> tuple[Floats, Monotonicity | None]:
     """Lets no bucket have less than the one before it. Tiny differences are no news, others are."""
     fixed = np.where(here, counts, 0.0)
@@ -219,9 +245,8 @@ def monotonic(
         fixed[at] = np.where(repeat, previous, current)
         known |= here[at]
     if repaired is not None:
-        times = steps.times[touched]
         repaired.samples = int(touched.sum())
-        repaired.first_ms, repaired.last_ms = int(times[0]), int(times[-1])
+        repaired.first_ms, repaired.last_ms = int(times[touched].min()), int(times[touched].max())
     return fixed, repaired
 
 
