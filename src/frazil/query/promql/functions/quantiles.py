@@ -65,16 +65,11 @@ def parse_bound(text: str) -> float | None:
 
 def split(evaluation: Evaluation, matrix: Matrix, argument: Node) -> Histograms:
     """Sorts a vector into classic and native histograms, and warns of what is neither."""
-    delayed = evaluation.options.delayed_names
     le = matrix.labels.get("le")
     bounds = [parse_bound(text) for text in le.values]
     readable = np.array([bound is not None for bound in bounds])[le.codes]
     floats = matrix.present.any(axis=1)
-    for code in np.unique(le.codes[floats & ~readable]):
-        rows = np.flatnonzero(floats & ~readable & (le.codes == code))
-        text = f'bucket label "le" is missing or has a malformed value of "{le.values[code]}"'
-        for name in metric_names(matrix.labels, rows) if delayed else [""]:
-            evaluation.warn(f'{text} for metric name "{name}"' if name else text, argument)
+    warn_of_bounds(evaluation, matrix.labels, floats & ~readable, argument)
     bucket_rows = np.flatnonzero(floats & readable)
     cell_rows = np.flatnonzero(matrix.histograms.any(axis=1))
     # Classic buckets are grouped without `le`; native histograms keep it, and are groups of their own then.
@@ -82,25 +77,41 @@ def split(evaluation: Evaluation, matrix: Matrix, argument: Node) -> Histograms:
     labels = concatenate([without_le, matrix.labels.take(cell_rows)])
     first, group = labels.groups()
     values = np.array([math.nan if bound is None else bound for bound in bounds])[le.codes]
-    classic: dict[int, Classic] = {}
-    order = np.argsort(group[: len(bucket_rows)], kind="stable")
-    ordered = group[: len(bucket_rows)][order]
-    for number in np.unique(ordered):
-        lo, hi = np.searchsorted(ordered, [number, number + 1])
-        rows = bucket_rows[order[lo:hi]]
-        rows = rows[np.argsort(values[rows], kind="stable")]
-        classic[int(number)] = Classic(values[rows], matrix.values[rows], matrix.present[rows])
+    classic = dict(classic_histograms(matrix, bucket_rows, group[: len(bucket_rows)], values))
     native_row = {int(g): int(r) for g, r in zip(group[len(bucket_rows) :], cell_rows, strict=True)}
     clash = np.zeros((len(first), matrix.steps), bool)
     for number, row in native_row.items():
         if number in classic:
             clash[number] = classic[number].present.any(axis=0) & matrix.histograms[row]
-    found = labels.take(first)
-    for number in np.flatnonzero(clash.any(axis=1)):
+    found = Histograms(labels.take(first), classic, matrix, native_row, clash)
+    names = told_names(evaluation, found)
+    for number in np.flatnonzero(clash.any(axis=1)).tolist():
         text = "vector contains a mix of classic and native histograms"
-        name = found.row(int(number)).get("__name__", "")
-        evaluation.warn(f'{text} for metric name "{name}"' if delayed and name else text, argument)
-    return Histograms(found, classic, matrix, native_row, clash)
+        evaluation.warn(f'{text} for metric name "{names[number]}"' if names[number] else text, argument)
+    return found
+
+
+def classic_histograms(
+    matrix: Matrix, bucket_rows: Rows, group: Rows, bounds: Floats
+) -> Iterator[tuple[int, Classic]]:
+    """Returns the buckets of each group by their bounds."""
+    if not len(bucket_rows):
+        return
+    order = np.lexsort([bounds[bucket_rows], group])
+    ordered = group[order]
+    numbers, starts = np.unique(ordered, return_index=True)
+    for number, rows in zip(numbers.tolist(), np.split(bucket_rows[order], starts[1:]), strict=True):
+        yield number, Classic(bounds[rows], matrix.values[rows], matrix.present[rows])
+
+
+def warn_of_bounds(evaluation: Evaluation, labels: LabelTable, unreadable: Mask, argument: Node) -> None:
+    """Warns of floats that are no buckets."""
+    le = labels.get("le")
+    for code in np.unique(le.codes[unreadable]):
+        text = f'bucket label "le" is missing or has a malformed value of "{le.values[code]}"'
+        rows = np.flatnonzero(unreadable & (le.codes == code))
+        for name in metric_names(labels, rows) if evaluation.options.delayed_names else [""]:
+            evaluation.warn(f'{text} for metric name "{name}"' if name else text, argument)
 
 
 def metric_names(labels: LabelTable, rows: Rows) -> list[str]:
