@@ -159,6 +159,13 @@ def test_queries_hold_so_many_samples_and_no_more(source: MemorySource) -> None:
         query_range(source, "sum(rate(gauge[5m:1ms]))", 0, MINUTE, MINUTE, EngineOptions(max_samples=100_000))
 
 
+def test_only_the_samples_of_the_windows_count(source: MemorySource) -> None:
+    few = EngineOptions(max_samples=40)
+    assert len(values(query_instant(source, "rate(requests_total[1m])", 5 * MINUTE, few))) == 3
+    with pytest.raises(TooManySamples):
+        query_instant(source, "rate(requests_total[10m])", 10 * MINUTE, few)
+
+
 def test_queries_can_be_stopped(source: MemorySource) -> None:
     class Stopped(Exception):
         pass

@@ -168,7 +168,8 @@ def select_range(evaluation: Evaluation, node: MatrixSelector, steps: Steps, rea
     stats_only = id(selector) in evaluation.stats_only
     for block in select(evaluation, selector.all_matchers, begin, end, range_ms, stats_only):
         blocks.append(block)
-        evaluation.hold(block.floats.count + (0 if block.histograms is None else block.histograms.count))
+        evaluation.hold(block.floats.count_within(begin, end))
+        evaluation.hold(0 if block.histograms is None else block.histograms.count_within(begin, end))
     return Ranges(blocks, ends, range_ms, [None] * len(blocks), selector)
 
 

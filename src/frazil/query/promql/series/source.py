@@ -43,6 +43,13 @@ class Samples:
     def series(self) -> int:
         return len(self.values) if self.offsets is None else len(self.offsets) - 1
 
+    def count_within(self, start_ms: int, end_ms: int) -> int:
+        """Counts the samples in a span of time, both ends included."""
+        if self.offsets is None:
+            first, last = np.searchsorted(self.times, [start_ms, end_ms + 1])
+            return int(last - first) * self.series
+        return int(np.count_nonzero((self.times >= start_ms) & (self.times <= end_ms)))
+
     def ragged(self) -> Samples:
         """Returns the same samples with each series on its own."""
         if self.offsets is not None:
