@@ -41,7 +41,8 @@ def select(
     hints = Hints(start_ms, end_ms, query.interval, range_ms)
     evaluation.check()
     blocks = []
-    for block in evaluation.source.select(matchers, start_ms, end_ms, hints):
+    found = evaluation.source.select(matchers, start_ms, end_ms, hints)
+    for block in (part for whole in found for part in by_kind(whole)):
         if not evaluation.options.start_timestamps:
             histograms = None if block.histograms is None else replace(block.histograms, starts=None)
             block = SeriesBlock(block.labels, replace(block.floats, starts=None), histograms)
@@ -49,6 +50,20 @@ def select(
             block = replace(block, histograms=without_buckets(block.histograms))
         blocks.append(block)
     return blocks
+
+
+def by_kind(block: SeriesBlock) -> list[SeriesBlock]:
+    """Returns the series that have histograms apart from the others, so that these stay matrices of floats."""
+    if block.histograms is None:
+        return [block]
+    has = np.diff(block.histograms.ragged().offsets) > 0
+    if has.all():
+        return [block]
+    floats, cells = np.flatnonzero(~has), np.flatnonzero(has)
+    parts = [SeriesBlock(block.labels.take(floats), block.floats.take(floats))]
+    if len(cells):
+        parts.append(SeriesBlock(block.labels.take(cells), block.floats.take(cells), block.histograms.take(cells)))
+    return parts
 
 
 def without_buckets(samples: Samples) -> Samples:

@@ -69,6 +69,17 @@ class Samples:
         offsets = self.offsets[first : last + 1] - begin
         return Samples(self.times[begin:end], self.values[begin:end], offsets, starts)
 
+    def take(self, rows: Times) -> Samples:
+        """Returns some of the series."""
+        if self.offsets is None:
+            starts = None if self.starts is None else self.starts[rows]
+            return Samples(self.times, self.values[rows], None, starts)
+        lengths = np.diff(self.offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        at = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
+        starts = None if self.starts is None else self.starts[at]
+        return Samples(self.times[at], self.values[at], offsets, starts)
+
     def where(self, wanted: npt.NDArray[np.bool_]) -> Samples:
         """Returns some of the samples; `wanted` is shaped like `values`."""
         if wanted.all():
