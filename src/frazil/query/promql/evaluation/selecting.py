@@ -56,7 +56,8 @@ def by_kind(block: SeriesBlock) -> list[SeriesBlock]:
     """Returns the series that have histograms apart from the others, so that these stay matrices of floats."""
     if block.histograms is None:
         return [block]
-    has = np.diff(block.histograms.ragged().offsets) > 0
+    assert block.histograms.offsets is not None
+    has: Mask = np.asarray(np.diff(block.histograms.offsets) > 0)
     if has.all():
         return [block]
     floats, cells = np.flatnonzero(~has), np.flatnonzero(has)
