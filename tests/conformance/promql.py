@@ -25,8 +25,11 @@ def main(directory: Path, *flags: str) -> int:
     unknown = [flag for flag in flags if flag != "--engine"]
     if unknown:
         raise SystemExit(f"unknown: {' '.join(unknown)}")
+    scripts = sorted(directory.glob("*.test"))
+    if not scripts:
+        raise SystemExit(f"no scripts in {directory}")
     passed = failed = 0
-    for path in sorted(directory.glob("*.test")):
+    for path in scripts:
         for line, problem in run_script(path.read_text()):
             if problem is None:
                 passed += 1

@@ -117,7 +117,7 @@ class Calls(ABC):
         if node.function == "scalar":
             vector = self.vector(node.arguments[0], steps)
             number = vector.present.sum(axis=0)
-            values = np.where(vector.present, vector.values, 0.0).sum(axis=0)
+            values = np.zeros(steps.count)
             if vector.size:
                 first = np.argmax(vector.present, axis=0)
                 values = vector.values[first, np.arange(steps.count)]

@@ -130,8 +130,9 @@ class Evaluator(Calls):
         if node.op in PIECEWISE:
             if node.op in ("sum", "avg") and self.may_overflow(matrix):
                 return aggregate.in_order(self.evaluation, node, matrix, None)
-            pieces = aggregate.pieces_of(matrix, node)
-            return aggregate.aggregate(self.evaluation, node, matrix.labels, pieces, steps.count)
+            return aggregate.aggregate(
+                self.evaluation, node, matrix.labels, lambda: aggregate.pieces_of(matrix, node), steps.count
+            )
         if node.op in ("stddev", "stdvar"):
             return aggregate.in_order(self.evaluation, node, matrix, None)
         assert node.parameter is not None
@@ -190,7 +191,7 @@ class Evaluator(Calls):
                 first += block.labels.size
 
         try:
-            return aggregate.aggregate(self.evaluation, node, labels, pieces(), steps.count)
+            return aggregate.aggregate(self.evaluation, node, labels, pieces, steps.count)
         except OverflowError:
             return None
 

@@ -41,7 +41,8 @@ def select(
     hints = Hints(start_ms, end_ms, query.interval, range_ms)
     evaluation.check()
     blocks = []
-    for block in evaluation.source.select(matchers, start_ms, end_ms, hints):
+    found = evaluation.source.select(matchers, start_ms, end_ms, hints)
+    for block in (part for whole in found for part in by_kind(whole)):
         if not evaluation.options.start_timestamps:
             histograms = None if block.histograms is None else replace(block.histograms, starts=None)
             block = SeriesBlock(block.labels, replace(block.floats, starts=None), histograms)
@@ -49,6 +50,21 @@ def select(
             block = replace(block, histograms=without_buckets(block.histograms))
         blocks.append(block)
     return blocks
+
+
+def by_kind(block: SeriesBlock) -> list[SeriesBlock]:
+    """Returns the series that have histograms apart from the others, so that these stay matrices of floats."""
+    if block.histograms is None:
+        return [block]
+    assert block.histograms.offsets is not None
+    has: Mask = np.asarray(np.diff(block.histograms.offsets) > 0)
+    if has.all():
+        return [block]
+    floats, cells = np.flatnonzero(~has), np.flatnonzero(has)
+    parts = [SeriesBlock(block.labels.take(floats), block.floats.take(floats))]
+    if len(cells):
+        parts.append(SeriesBlock(block.labels.take(cells), block.floats.take(cells), block.histograms.take(cells)))
+    return parts
 
 
 def without_buckets(samples: Samples) -> Samples:
@@ -168,14 +184,15 @@ def select_range(evaluation: Evaluation, node: MatrixSelector, steps: Steps, rea
     stats_only = id(selector) in evaluation.stats_only
     for block in select(evaluation, selector.all_matchers, begin, end, range_ms, stats_only):
         blocks.append(block)
-        evaluation.hold(block.floats.count + (0 if block.histograms is None else block.histograms.count))
+        evaluation.hold(block.floats.count_within(begin, end))
+        evaluation.hold(0 if block.histograms is None else block.histograms.count_within(begin, end))
     return Ranges(blocks, ends, range_ms, [None] * len(blocks), selector)
 
 
 def subquery_steps(evaluation: Evaluation, node: Subquery, ends: Times) -> Steps:
     """Returns the steps of a subquery: multiples of its step that lie in any of the windows."""
-    range_ms = evaluation.duration_ms(node.range)
     step = evaluation.duration_ms(node.step) or evaluation.options.subquery_step_ms
+    range_ms = evaluation.duration_ms(node.range)
     begin = int(ends[0]) - range_ms
     first = step * (begin // step)
     if first <= begin:

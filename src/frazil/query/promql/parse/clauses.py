@@ -247,8 +247,9 @@ class Clauses:
         left = self.duration_operand(limit)
         while self.token.text in ARITHMETIC and PRECEDENCE[self.token.text] > binds:
             operator = self.advance()
+            limit -= 1
             level = PRECEDENCE[operator.text]
-            right = self.duration(level - 1 if operator.text == "^" else level, limit - 1)
+            right = self.duration(level - 1 if operator.text == "^" else level, limit)
             if operator.text in "/%" and isinstance(right, NumberLiteral) and right.value == 0:
                 kind = "division" if operator.text == "/" else "modulo"
                 raise self.fail(f"{kind} by zero", operator.at)
@@ -282,7 +283,9 @@ class Clauses:
                 self.expect(",", *self.duration_context)
                 right = self.duration(0, limit - 1)
             closing = self.expect(")", *self.duration_context)
-            return DurationExpression(token.text, left, right, start=token.at, end=closing.end)
+            # Of a call with arguments, errors point at these.
+            start, end = (token.at, closing.end) if left is None or right is None else (left.start, right.end)
+            return DurationExpression(token.text, left, right, start=start, end=end)
         literal = self.number_literal(token)
         if not abs(literal.value) <= LONGEST_SECONDS:
             raise self.fail("duration out of range", token.at)

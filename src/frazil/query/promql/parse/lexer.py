@@ -58,6 +58,8 @@ class Lexer:
         self.depth = 0
         self.in_braces = self.in_brackets = False
         self.seen_colon = self.seen_duration = False
+        self.any_duration = False
+        """Whether a number stood in any brackets so far, these or others."""
 
     def run(self) -> Iterator[Token]:
         text = self.text
@@ -188,11 +190,11 @@ class Lexer:
         if char in "(),]":
             return Token(Kind.PUNCTUATION, char, self.at)
         if char == ":":
-            raise LexError("unexpected colon before duration in duration expression", self.at + 1)
+            return self.colon()
         if char in "+-*/%^":
             return Token(Kind.OPERATOR, char, self.at)
         if char in DECIMAL_DIGITS or (char == "." and self.peek(1) in DECIMAL_DIGITS):
-            self.seen_duration = True
+            self.seen_duration = self.any_duration = True
             return self.number()
         if token := self.duration_function():
             return token
@@ -203,11 +205,18 @@ class Lexer:
         if char == ":":
             if self.seen_colon:
                 raise self.error("unexpected colon ':'")
-            self.seen_colon = True
-            return Token(Kind.PUNCTUATION, char, self.at)
+            return self.colon()
         if token := self.duration_function():
             return token
         raise self.error(f"unexpected character: {self.shown(self.at)}, expected ':'")
+
+    def colon(self) -> Token:
+        if not self.any_duration:
+            raise LexError("unexpected colon before duration in duration expression", self.at + 1)
+        if self.seen_colon:
+            raise LexError("unexpected repeated colon in duration expression", self.at + 1)
+        self.seen_colon = True
+        return Token(Kind.PUNCTUATION, ":", self.at)
 
     def duration_function(self) -> Token | None:
         found = LETTERS.match(self.text, self.at)

@@ -31,10 +31,13 @@ from frazil.query.promql.parse.tree import (
     Subquery,
     Unary,
     VectorSelector,
+    depth,
 )
 
 # Each level costs some ten frames of the interpreter's stack, of which there are a thousand.
 DEEPEST = 80
+# `a + b + c` is nested too, to the left; whoever walks over the tree takes a few frames for each level.
+LONGEST_CHAIN = 200
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ def parse(text: str, options: ParserOptions | None = None) -> Node:
     """Returns the tree of a query, or raises a `ParseError` that knows line and column."""
     parser = Parser(text, options or ParserOptions())
     node = parser.whole()
+    if depth(node) > LONGEST_CHAIN:
+        raise parser.fail(f"expressions may have {LONGEST_CHAIN} levels", node.start)
     check_types(node, parser.fail)
     return node
 
