@@ -146,7 +146,7 @@ def _read(request: QueryRequest, context: QueryContext, ids: list[bytes]) -> lis
         context.check()
         if each in rows:
             start, end = (int(place) for place in found.first_rows[rows[each] : rows[each] + 2])
-            shown.append(jaeger_trace(trace_message(found.table.slice(start, end - start))))
+            shown.append(jaeger_trace(trace_message(found.table.slice(start, end - start), context.check)))
     return shown
 
 

@@ -14,6 +14,7 @@ from frazil.query.traceql.api.replies import RequestRefused, refusing, reply_as_
 from frazil.query.traceql.api.sources import search_metrics, spans_of
 from frazil.query.traceql.api.tag_filters import tag_filter
 from frazil.query.traceql.api.tags import matching_spans
+from frazil.query.traceql.api.values_json import Json
 from frazil.query.traceql.engine.columns import id_bytes, whole_column
 from frazil.query.traceql.engine.comparing import elements
 from frazil.query.traceql.engine.fields import columns_of, element_kind
@@ -66,6 +67,16 @@ class TagValue(NamedTuple):
 
 @refusing()
 def tag_values(request: QueryRequest, context: QueryContext) -> Reply:
+    return reply_as_accepted(request, values_answer(request, context), message_class("SearchTagValuesResponse"))
+
+
+@refusing()
+def typed_tag_values(request: QueryRequest, context: QueryContext) -> Reply:
+    answer = typed_values_answer(request, context)
+    return reply_as_accepted(request, answer, message_class("SearchTagValuesV2Response"))
+
+
+def values_answer(request: QueryRequest, context: QueryContext) -> Json:
     tag = request.path_parameters["tag"]
     metrics: dict[str, object] = {}
     if tag == "status.code":
@@ -74,12 +85,10 @@ def tag_values(request: QueryRequest, context: QueryContext) -> Reply:
         field = _OLD_NAMES.get(tag) or Attribute("", tag)
         found, metrics = _values(request, context, field)
         values = sorted({value.text for value in found})
-    answer = {"tagValues": values, "metrics": metrics}
-    return reply_as_accepted(request, answer, message_class("SearchTagValuesResponse"))
+    return {"tagValues": values, "metrics": metrics}
 
 
-@refusing()
-def typed_tag_values(request: QueryRequest, context: QueryContext) -> Reply:
+def typed_values_answer(request: QueryRequest, context: QueryContext) -> Json:
     tag = request.path_parameters["tag"]
     try:
         field = parse_attribute(tag)
@@ -87,8 +96,7 @@ def typed_tag_values(request: QueryRequest, context: QueryContext) -> Reply:
         raise RequestRefused(f"please provide a valid tagName: failed to parse identifier {tag}: {error}") from None
     found, metrics = _values(request, context, field)
     values = [{"type": each.type} | ({"value": each.text} if each.text else {}) for each in sorted(found)]
-    answer = {"tagValues": values, "metrics": metrics}
-    return reply_as_accepted(request, answer, message_class("SearchTagValuesV2Response"))
+    return {"tagValues": values, "metrics": metrics}
 
 
 def _values(request: QueryRequest, context: QueryContext, field: Field) -> tuple[set[TagValue], dict[str, object]]:

@@ -13,6 +13,7 @@ from frazil.query.traceql.api.parameters import Parameters
 from frazil.query.traceql.api.replies import RequestRefused, refusing, reply_as_accepted
 from frazil.query.traceql.api.sources import search_metrics, spans_of
 from frazil.query.traceql.api.tag_filters import tag_filter
+from frazil.query.traceql.api.values_json import Json
 from frazil.query.traceql.engine.fields import ATTRIBUTE_COLUMNS, columns_of, fields_of
 from frazil.query.traceql.engine.pipelines import condition
 from frazil.query.traceql.engine.pushdown import predicate_of
@@ -54,19 +55,25 @@ _KNOWN_SCOPES = frozenset({"", "none", "trace", "intrinsic", *SCOPES})
 
 @refusing()
 def tag_names(request: QueryRequest, context: QueryContext) -> Reply:
-    scopes, metrics = _scopes(request, context)
-    names = sorted({name for scope, own in scopes.items() for name in own if scope != "intrinsic"})
-    if Parameters(request).text("scope") == "intrinsic":
-        names = INTRINSIC_TAGS
-    answer = {"tagNames": names, "metrics": metrics}
-    return reply_as_accepted(request, answer, message_class("SearchTagsResponse"))
+    return reply_as_accepted(request, names_answer(request, context), message_class("SearchTagsResponse"))
 
 
 @refusing()
 def tag_names_by_scope(request: QueryRequest, context: QueryContext) -> Reply:
+    return reply_as_accepted(request, scopes_answer(request, context), message_class("SearchTagsV2Response"))
+
+
+def names_answer(request: QueryRequest, context: QueryContext) -> Json:
     scopes, metrics = _scopes(request, context)
-    answer = {"scopes": [{"name": scope, "tags": own} for scope, own in scopes.items() if own], "metrics": metrics}
-    return reply_as_accepted(request, answer, message_class("SearchTagsV2Response"))
+    names = sorted({name for scope, own in scopes.items() for name in own if scope != "intrinsic"})
+    if Parameters(request).text("scope") == "intrinsic":
+        names = INTRINSIC_TAGS
+    return {"tagNames": names, "metrics": metrics}
+
+
+def scopes_answer(request: QueryRequest, context: QueryContext) -> Json:
+    scopes, metrics = _scopes(request, context)
+    return {"scopes": [{"name": scope, "tags": own} for scope, own in scopes.items() if own], "metrics": metrics}
 
 
 def _scopes(request: QueryRequest, context: QueryContext) -> tuple[dict[str, list[str]], dict[str, object]]:
