@@ -24,9 +24,7 @@ ROUTES: list[QueryRoute] = [
     _route("/api/metrics/query_range", "metrics:query_range", "Returns series of samples."),
     _route("/api/metrics/query", "metrics:query_instant", "Returns one number for each series."),
     _route("/jaeger/api/services", "jaeger:services", "Returns the services that sent spans."),
-    _route(
-        "/jaeger/api/services/{service:path}/operations", "jaeger:operations_of_service", "Returns span names."
-    ),
+    _route("/jaeger/api/services/{service:path}/operations", "jaeger:operations_of_service", "Returns span names."),
     _route("/jaeger/api/operations", "jaeger:operations", "Returns names and kinds of spans."),
     _route("/jaeger/api/traces", "jaeger:traces", "Searches traces."),
     _route("/jaeger/api/traces/{id}", "jaeger:trace", "Returns a trace."),
