@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from frazil.query.traceql.api.parameters import Parameters
 from frazil.query.traceql.api.replies import RequestRefused, refusing, reply_as_accepted
 from frazil.query.traceql.api.sources import search_metrics, spans_of
 from frazil.query.traceql.api.tag_filters import tag_filter
-from frazil.query.traceql.api.tags import matching_spans
+from frazil.query.traceql.api.tags import gathered
 from frazil.query.traceql.api.values_json import Json
 from frazil.query.traceql.engine.columns import id_bytes, whole_column
 from frazil.query.traceql.engine.comparing import elements
@@ -114,15 +115,19 @@ def _values(request: QueryRequest, context: QueryContext, field: Field) -> tuple
     source = spans_of(request, context)
     found: set[TagValue] = set()
     size = 0
-    for spans in matching_spans(source, context, start, end, tag_filter(parameters.text("q")), columns):
-        rows = _roots(spans) if of_root else None
-        for each in _both_scopes(looked_for):
-            for value in _distinct(_column(spans, each, rows)):
-                if value not in found and size <= MOST_BYTES and (limit is None or len(found) < limit):
-                    found.add(value)
-                    size += len(value.text.encode())
+    wanted, find = tag_filter(parameters.text("q")), partial(_values_of, _both_scopes(looked_for), of_root)
+    for values in gathered(source, context, (start, end), wanted, columns, ("traceql values", str(field)), find):
+        for value in sorted(values - found):
+            if size <= MOST_BYTES and (limit is None or len(found) < limit):
+                found.add(value)
+                size += len(value.text.encode())
     metrics = search_metrics(source)
     return found, {key: value for key, value in metrics.items() if key == "inspectedBytes"}
+
+
+def _values_of(fields: list[Field], of_root: bool, spans: Spans) -> frozenset[TagValue]:
+    rows = _roots(spans) if of_root else None
+    return frozenset(value for field in fields for value in _distinct(_column(spans, field, rows)))
 
 
 def _both_scopes(field: Field) -> list[Field]:
