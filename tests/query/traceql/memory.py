@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +34,7 @@ class MemorySpans:
     ) -> Iterator[SpanBatch]:
         table = self._between(start_ns, end_ns).select(list(columns))
         units = [table.slice(at, self._unit_rows) for at in range(0, len(table), self._unit_rows)]
-        found = [SpanBatch(unit, int(nanoseconds(unit, "timestamp").max())) for unit in units]
+        found = [SpanBatch(partial(pa.table, unit), int(nanoseconds(unit, "timestamp").max())) for unit in units]
         yield from sorted(found, key=lambda batch: -batch.latest_ns)
 
     def traces(

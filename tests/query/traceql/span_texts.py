@@ -25,7 +25,7 @@ BASE = 1_700_000_000_000_000_000
 """Milliseconds of spans count from here."""
 MILLISECOND = 10**6
 
-_WORD = re.compile(r'([\w.:-]+)=((?:\w+(?:@[\d.]+|/\w+)?\{[^}]*\})|\[[^\]]*\]|\{[^}]*\}|"[^"]*"|\S+)')
+_WORD = re.compile(r'([\w.:/-]+)=((?:\w+(?:@[\d.]+|/\w+)?\{[^}]*\})|\[[^\]]*\]|\{[^}]*\}|"[^"]*"|\S+)')
 
 
 def read_spans(text: str) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Hashable
 from importlib import import_module
 from typing import Any, TypeVar
@@ -73,13 +74,6 @@ class Api:
 
 
 def _matches(template: str, path: str) -> dict[str, str] | None:
-    parts, given = template.split("/"), path.split("/")
-    if len(parts) != len(given):
-        return None
-    found = {}
-    for part, each in zip(parts, given, strict=True):
-        if part.startswith("{"):
-            found[part[1:-1]] = each
-        elif part != each:
-            return None
-    return found
+    pattern = re.sub(r"\{(\w+):path\}", r"(?P<\1>.+)", re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", template))
+    found = re.fullmatch(pattern, path)
+    return None if found is None else found.groupdict()

@@ -12,7 +12,7 @@ from tests.query.traceql.span_texts import read_spans
 SPANS = """
 1 a - name=GET service=web kind=server span.x=5 span.f=2.0 span.b=true span.empty="" resource.cluster="prod"
 1 b a name=query service=db span.x="five" span.tags=["p","q"] event=retry@1{n=1} event=stop@2{n=2} link=2/a{w="z"} scope:name=lib scope.level="high"
-2 a ff name=orphan service=db
+2 a ff name=orphan service=db span.of/path="y"
 """  # noqa: E501
 
 
@@ -26,7 +26,7 @@ def scopes(answer: Any) -> dict[str, list[str]]:
 
 
 def test_names(api: Api) -> None:
-    names = ["b", "cluster", "empty", "f", "level", "n", "service.name", "tags", "w", "x"]
+    names = ["b", "cluster", "empty", "f", "level", "n", "of/path", "service.name", "tags", "w", "x"]
     assert api.search("/api/search/tags")["tagNames"] == names
     assert api.search("/api/search/tags", scope="resource")["tagNames"] == ["cluster", "service.name"]
     assert "traceDuration" in api.search("/api/search/tags", scope="intrinsic")["tagNames"]
@@ -37,7 +37,7 @@ def test_names_by_scope(api: Api) -> None:
     assert len(found.pop("intrinsic")) == 25
     assert found == {
         "resource": ["cluster", "service.name"],
-        "span": ["b", "empty", "f", "tags", "x"],
+        "span": ["b", "empty", "f", "of/path", "tags", "x"],
         "event": ["n"],
         "link": ["w"],
         "instrumentation": ["level"],
@@ -72,6 +72,7 @@ def test_an_unknown_scope(api: Api) -> None:
         ("span.f", [("float", "2.0")]),
         ("span.b", [("bool", "true")]),
         ("span.tags", [("string", "p"), ("string", "q")]),
+        ("span.of/path", [("string", "y")]),
         ("event.n", [("int", "1"), ("int", "2")]),
         ("event:name", [("string", "retry"), ("string", "stop")]),
         ("link.w", [("string", "z")]),

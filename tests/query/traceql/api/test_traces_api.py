@@ -62,6 +62,14 @@ def test_both_versions_say_the_same(api: Api) -> None:
     assert json_format.MessageToDict(message)["trace"] == second["trace"]
 
 
+def test_some_spans_of_a_trace(api: Api) -> None:
+    found = api.json("/api/v2/traces/1", q="{ status = error }")["trace"]["resourceSpans"]
+    assert [span["name"] for each in found for scope in each["scopeSpans"] for span in scope["spans"]] == ["serve"]
+    assert api.json("/api/v2/traces/1", q="{ name = `no` }")["trace"] == {}
+    assert api.error("/api/v2/traces/1", q="{ a }")[0] == 400
+    assert api.error("/api/v2/traces/1", q="{} | count() > 1")[0] == 400
+
+
 def test_an_unknown_trace(api: Api) -> None:
     assert api.error("/api/traces/99") == (404, "")
     assert api.json("/api/v2/traces/99")["trace"] == {}

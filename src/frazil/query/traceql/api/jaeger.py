@@ -8,7 +8,9 @@ import re
 import time
 from typing import Any
 
+import numpy as np
 import orjson
+import pyarrow as pa
 
 from frazil.engine.interface import Answer, QueryContext, QueryRequest, Reply
 from frazil.formats.otlp.spans import SCHEMA
@@ -16,13 +18,14 @@ from frazil.query.traceql.api.jaeger_json import jaeger_trace
 from frazil.query.traceql.api.parameters import Parameters
 from frazil.query.traceql.api.replies import JSON, RequestRefused
 from frazil.query.traceql.api.sources import spans_of
-from frazil.query.traceql.api.tags import matching_spans
+from frazil.query.traceql.api.tags import gathered
 from frazil.query.traceql.api.trace_messages import trace_message
 from frazil.query.traceql.api.traces import trace_id
 from frazil.query.traceql.engine.dependencies import service_calls
 from frazil.query.traceql.engine.fields import columns_of
 from frazil.query.traceql.engine.search import search
 from frazil.query.traceql.engine.seeds import TRUE
+from frazil.query.traceql.engine.spans import Spans
 from frazil.query.traceql.engine.traces import assemble
 from frazil.query.traceql.errors import TraceQLError
 from frazil.query.traceql.parse.durations import format_duration
@@ -38,6 +41,7 @@ HOUR_NS = 3600 * 10**9
 DEFAULT_LIMIT, MOST_TRACES = 100, 1500
 
 _SERVICE = Attribute("resource", "service.name")
+_NAME, _KIND = Intrinsic("name"), Intrinsic("kind")
 _STATUSES = {"OK": "ok", "ERROR": "error", "UNSET": "unset"}
 
 
@@ -64,12 +68,17 @@ def _envelope(data: list[Any] | None, status: int = 200, error: str = "") -> Rep
 
 @_enveloped
 def services(request: QueryRequest, context: QueryContext) -> Reply:
-    found: set[str] = set()
     end = time.time_ns()
-    source = spans_of(request, context)
-    for spans in matching_spans(source, context, end - DAY_NS, end, TRUE, columns_of([_SERVICE])):
-        found.update(spans.column(_SERVICE).values.texts.to_pylist())
-    return _envelope(sorted(found - {None}) or None)
+    source, columns = spans_of(request, context), columns_of([_SERVICE])
+    names = gathered(source, context, (end - DAY_NS, end), TRUE, columns, "jaeger services", _services_of)
+    return _envelope(sorted(frozenset().union(*names)) or None)
+
+
+def _services_of(spans: Spans) -> frozenset[str]:
+    column = spans.column(_SERVICE)
+    assert column.codes is not None, "services are a dictionary"
+    used = np.unique(column.codes[column.codes >= 0])
+    return frozenset(column.values.texts.take(pa.array(used)).to_pylist())
 
 
 @_enveloped
@@ -90,17 +99,19 @@ def operations(request: QueryRequest, context: QueryContext) -> Reply:
 
 def _operations(request: QueryRequest, context: QueryContext, service: str) -> set[tuple[str, str]]:
     wanted = Binary("=", _SERVICE, Static(Type.STRING, service))
-    fields = [Intrinsic("name"), Intrinsic("kind")]
     end = time.time_ns()
-    found: set[tuple[str, str]] = set()
-    source = spans_of(request, context)
-    for spans in matching_spans(source, context, end - DAY_NS, end, wanted, columns_of(fields)):
-        names, kinds = (spans.column(field) for field in fields)
-        assert names.codes is not None
-        assert kinds.codes is not None
-        pairs = set(zip(names.codes.tolist(), kinds.codes.tolist(), strict=True))
-        found |= {(names.values.texts[name].as_py(), KINDS[kind] if kind > 0 else "") for name, kind in pairs}
-    return found
+    source, columns = spans_of(request, context), columns_of([_NAME, _KIND])
+    found = gathered(source, context, (end - DAY_NS, end), wanted, columns, "jaeger operations", _operations_of)
+    return set().union(*found)
+
+
+def _operations_of(spans: Spans) -> frozenset[tuple[str, str]]:
+    """Returns names with kinds. The kind is empty where a span has none."""
+    names, kinds = spans.column(_NAME), spans.column(_KIND)
+    assert names.codes is not None, "names are a dictionary"
+    assert kinds.codes is not None, "kinds are codes"
+    pairs = np.unique(np.stack([names.codes, kinds.codes]), axis=1).T.tolist()
+    return frozenset((names.values.texts[name].as_py(), KINDS[kind] if kind > 0 else "") for name, kind in pairs)
 
 
 @_enveloped
@@ -146,7 +157,7 @@ def _read(request: QueryRequest, context: QueryContext, ids: list[bytes]) -> lis
         context.check()
         if each in rows:
             start, end = (int(place) for place in found.first_rows[rows[each] : rows[each] + 2])
-            shown.append(jaeger_trace(trace_message(found.table.slice(start, end - start))))
+            shown.append(jaeger_trace(trace_message(found.table.slice(start, end - start), context.check)))
     return shown
 
 

@@ -27,6 +27,15 @@ MOST_EXEMPLARS = 100
 
 @refusing()
 def query_range(request: QueryRequest, context: QueryContext) -> Reply:
+    return json_reply(range_answer(request, context))
+
+
+@refusing()
+def query_instant(request: QueryRequest, context: QueryContext) -> Reply:
+    return json_reply(instant_answer(request, context))
+
+
+def range_answer(request: QueryRequest, context: QueryContext) -> Json:
     parameters = Parameters(request)
     start, end = parameters.metrics_range()
     step = parameters.step_ns(start, end)
@@ -41,11 +50,10 @@ def query_range(request: QueryRequest, context: QueryContext) -> Reply:
     series, cut = _cut(series, parameters)
     ends = [str(each) for each in grid.ends_ms()]
     answer = {"series": [_range_series(each, ends) for each in series], "metrics": search_metrics(source)}
-    return json_reply(answer | cut)
+    return answer | cut
 
 
-@refusing()
-def query_instant(request: QueryRequest, context: QueryContext) -> Reply:
+def instant_answer(request: QueryRequest, context: QueryContext) -> Json:
     parameters = Parameters(request)
     start, end = parameters.metrics_range()
     if start >= end:
@@ -56,7 +64,7 @@ def query_instant(request: QueryRequest, context: QueryContext) -> Reply:
     series = evaluate(metrics, Question(source, context, Grid.instant(start, end), 0))
     series, cut = _cut(series, parameters)
     answer = {"series": [_instant_series(each) for each in series], "metrics": search_metrics(source)}
-    return json_reply(answer | cut)
+    return answer | cut
 
 
 def _read(parameters: Parameters, syntax_prefix: str) -> tuple[Query, Metrics]:

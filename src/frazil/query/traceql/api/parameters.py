@@ -17,12 +17,16 @@ LOOKBACK_NS = 15 * 60 * SECOND
 METRICS_LOOKBACK_NS = 3600 * SECOND
 MOST_NS = 168 * 3600 * SECOND
 """A search is over no more time than this."""
+MOST_PARAMETERS = 1000
 _UINT32 = 2**32 - 1
 
 
 class Parameters:
     def __init__(self, request: QueryRequest) -> None:
-        self._values = parse_qs(request.query, keep_blank_values=True, max_num_fields=1000)
+        try:
+            self._values = parse_qs(request.query, keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
+        except ValueError:
+            raise RequestRefused(f"there are more than {MOST_PARAMETERS} parameters") from None
 
     def text(self, name: str) -> str:
         """Returns the first value of a parameter, or an empty text."""

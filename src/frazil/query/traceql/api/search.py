@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from frazil.engine.interface import QueryContext, QueryRequest, Reply
 from frazil.query.traceql.api.messages import message_class
@@ -11,6 +10,7 @@ from frazil.query.traceql.api.parameters import Parameters
 from frazil.query.traceql.api.replies import RequestRefused, refusing, reply_as_accepted
 from frazil.query.traceql.api.search_results import trace_results, trace_summaries
 from frazil.query.traceql.api.sources import search_metrics, spans_of
+from frazil.query.traceql.api.values_json import Json
 from frazil.query.traceql.engine.search import search
 from frazil.query.traceql.parse.durations import format_duration
 from frazil.query.traceql.parse.literals import write_text
@@ -35,8 +35,15 @@ _PAIR = re.compile(r'\s*([^\s="]+)(?:=("(?:[^"\\]|\\.)*"|[^\s"]*))?(?=\s|$)')
 _STATUSES = {"0": "unset", "1": "ok", "2": "error", "unset": "unset", "ok": "ok", "error": "error"}
 
 
-@refusing("invalid TraceQL query: ")
+PREFIX = "invalid TraceQL query: "
+
+
+@refusing(PREFIX)
 def search_traces(request: QueryRequest, context: QueryContext) -> Reply:
+    return reply_as_accepted(request, search_answer(request, context), message_class("SearchResponse"))
+
+
+def search_answer(request: QueryRequest, context: QueryContext) -> Json:
     parameters = Parameters(request)
     limit, spans = _limits(parameters)
     start, end = parameters.search_range()
@@ -50,9 +57,7 @@ def search_traces(request: QueryRequest, context: QueryContext) -> Reply:
     source = spans_of(request, context)
     found = search(pipeline, source, context, start, end, limit)
     traces = trace_summaries(found) if by_tags else trace_results(found, pipeline, spans)
-    metrics: dict[str, Any] = search_metrics(source)
-    answer = {"traces": traces, "metrics": metrics}
-    return reply_as_accepted(request, answer, message_class("SearchResponse"))
+    return {"traces": traces, "metrics": search_metrics(source)}
 
 
 def searched_pipeline(query: Query) -> Pipeline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,8 @@ from frazil.query.traceql.api.parameters import Parameters
 from frazil.query.traceql.api.replies import RequestRefused, refusing, reply_as_accepted
 from frazil.query.traceql.api.sources import search_metrics, spans_of
 from frazil.query.traceql.api.tag_filters import tag_filter
-from frazil.query.traceql.api.tags import matching_spans
+from frazil.query.traceql.api.tags import gathered
+from frazil.query.traceql.api.values_json import Json
 from frazil.query.traceql.engine.columns import id_bytes, whole_column
 from frazil.query.traceql.engine.comparing import elements
 from frazil.query.traceql.engine.fields import columns_of, element_kind
@@ -66,6 +68,16 @@ class TagValue(NamedTuple):
 
 @refusing()
 def tag_values(request: QueryRequest, context: QueryContext) -> Reply:
+    return reply_as_accepted(request, values_answer(request, context), message_class("SearchTagValuesResponse"))
+
+
+@refusing()
+def typed_tag_values(request: QueryRequest, context: QueryContext) -> Reply:
+    answer = typed_values_answer(request, context)
+    return reply_as_accepted(request, answer, message_class("SearchTagValuesV2Response"))
+
+
+def values_answer(request: QueryRequest, context: QueryContext) -> Json:
     tag = request.path_parameters["tag"]
     metrics: dict[str, object] = {}
     if tag == "status.code":
@@ -74,12 +86,10 @@ def tag_values(request: QueryRequest, context: QueryContext) -> Reply:
         field = _OLD_NAMES.get(tag) or Attribute("", tag)
         found, metrics = _values(request, context, field)
         values = sorted({value.text for value in found})
-    answer = {"tagValues": values, "metrics": metrics}
-    return reply_as_accepted(request, answer, message_class("SearchTagValuesResponse"))
+    return {"tagValues": values, "metrics": metrics}
 
 
-@refusing()
-def typed_tag_values(request: QueryRequest, context: QueryContext) -> Reply:
+def typed_values_answer(request: QueryRequest, context: QueryContext) -> Json:
     tag = request.path_parameters["tag"]
     try:
         field = parse_attribute(tag)
@@ -87,8 +97,7 @@ def typed_tag_values(request: QueryRequest, context: QueryContext) -> Reply:
         raise RequestRefused(f"please provide a valid tagName: failed to parse identifier {tag}: {error}") from None
     found, metrics = _values(request, context, field)
     values = [{"type": each.type} | ({"value": each.text} if each.text else {}) for each in sorted(found)]
-    answer = {"tagValues": values, "metrics": metrics}
-    return reply_as_accepted(request, answer, message_class("SearchTagValuesV2Response"))
+    return {"tagValues": values, "metrics": metrics}
 
 
 def _values(request: QueryRequest, context: QueryContext, field: Field) -> tuple[set[TagValue], dict[str, object]]:
@@ -106,15 +115,19 @@ def _values(request: QueryRequest, context: QueryContext, field: Field) -> tuple
     source = spans_of(request, context)
     found: set[TagValue] = set()
     size = 0
-    for spans in matching_spans(source, context, start, end, tag_filter(parameters.text("q")), columns):
-        rows = _roots(spans) if of_root else None
-        for each in _both_scopes(looked_for):
-            for value in _distinct(_column(spans, each, rows)):
-                if value not in found and size <= MOST_BYTES and (limit is None or len(found) < limit):
-                    found.add(value)
-                    size += len(value.text.encode())
+    wanted, find = tag_filter(parameters.text("q")), partial(_values_of, _both_scopes(looked_for), of_root)
+    for values in gathered(source, context, (start, end), wanted, columns, ("traceql values", str(field)), find):
+        for value in sorted(values - found):
+            if size <= MOST_BYTES and (limit is None or len(found) < limit):
+                found.add(value)
+                size += len(value.text.encode())
     metrics = search_metrics(source)
     return found, {key: value for key, value in metrics.items() if key == "inspectedBytes"}
+
+
+def _values_of(fields: list[Field], of_root: bool, spans: Spans) -> frozenset[TagValue]:
+    rows = _roots(spans) if of_root else None
+    return frozenset(value for field in fields for value in _distinct(_column(spans, field, rows)))
 
 
 def _both_scopes(field: Field) -> list[Field]:

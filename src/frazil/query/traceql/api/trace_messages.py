@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 import pyarrow as pa
 from google.protobuf.message import Message
@@ -11,16 +12,19 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 from frazil.formats.otlp import spans
 from frazil.formats.telemetry.row_messages import Row, plain_rows, resource_of, scope_of
 
+_SPANS_BETWEEN_CHECKS = 500
 _CLIENT, _SERVER = Span.SPAN_KIND_CLIENT, Span.SPAN_KIND_SERVER
 
 
-def trace_message(table: pa.Table) -> TracesData:
-    """Returns the spans by resource and scope. Each span must be in the table once."""
+def trace_message(table: pa.Table, check: Callable[[], None]) -> TracesData:
+    """Returns the spans by resource and scope. Each span must be in the table once. `check` is called in between."""
     found = TracesData()
     resources: dict[tuple[bytes, str], ResourceSpans] = {}
     scopes: dict[tuple[int, bytes, str], ScopeSpans] = {}
     every: list[Span] = []
-    for row in plain_rows(table):
+    for number, row in enumerate(plain_rows(table)):
+        if number % _SPANS_BETWEEN_CHECKS == 0:
+            check()
         owner = _resource_spans(row, found, resources)
         span = _scope_spans(row, owner, scopes).spans.add()
         span.CopyFrom(spans.to_message(row))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pyarrow as pa
 from google.protobuf import json_format
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
@@ -22,8 +23,13 @@ from frazil.query.traceql.api.replies import (
 from frazil.query.traceql.api.sources import search_metrics, spans_of
 from frazil.query.traceql.api.trace_messages import trace_message
 from frazil.query.traceql.api.values_json import Json
+from frazil.query.traceql.engine.pipelines import condition
 from frazil.query.traceql.engine.search import TRACE_MARGIN_NS
 from frazil.query.traceql.engine.traces import assemble
+from frazil.query.traceql.errors import TraceQLInvalid
+from frazil.query.traceql.parse.parser import parse
+from frazil.query.traceql.parse.tree import Expression, Filter, Pipeline
+from frazil.query.traceql.validate.check import validate
 
 _MODES = frozenset({"", "all", "blocks", "ingesters", "external"})
 
@@ -38,10 +44,10 @@ def trace_v1(request: QueryRequest, context: QueryContext) -> Reply:
     return json_reply({"batches": _resource_spans(trace)})
 
 
-@refusing()
+@refusing("invalid TraceQL query: ")
 def trace_v2(request: QueryRequest, context: QueryContext) -> Reply:
     """An unknown trace is an empty one here."""
-    trace, inspected = _trace(request, context)
+    trace, inspected = _trace(request, context, _wanted(Parameters(request).text("q")))
     if wants_protobuf(request):
         message = message_class("TraceByIDResponse")()
         # The field must be there even if it is empty: Grafana reads from it without asking.
@@ -56,8 +62,10 @@ def trace_v2(request: QueryRequest, context: QueryContext) -> Reply:
     )
 
 
-def _trace(request: QueryRequest, context: QueryContext) -> tuple[TracesData | None, int]:
-    """Returns the trace, and how many bytes were read to find it."""
+def _trace(
+    request: QueryRequest, context: QueryContext, wanted: Expression | None = None
+) -> tuple[TracesData | None, int]:
+    """Returns the trace, or the spans of it that are wanted, and how many bytes were read to find it."""
     own = trace_id(request.path_parameters["id"])
     parameters = Parameters(request)
     start, end = _range(parameters)
@@ -66,8 +74,21 @@ def _trace(request: QueryRequest, context: QueryContext) -> tuple[TracesData | N
     source = spans_of(request, context)
     found = assemble(source.traces([own], start, end, SCHEMA.names))
     context.check()
-    trace = trace_message(found.table) if found.count else None
+    table = found.table if wanted is None else found.table.filter(pa.array(condition(wanted).test(found)))
+    trace = trace_message(table, context.check) if len(table) else None
     return trace, int(search_metrics(source).get("inspectedBytes", 0))
+
+
+def _wanted(text: str) -> Expression | None:
+    """Reads the filter that says which spans of the trace are wanted."""
+    if not text:
+        return None
+    query = parse(text)
+    validate(query)
+    match query.body:
+        case Pipeline(stages=(Filter() as only,)):
+            return only.expression
+    raise TraceQLInvalid(f"the spans of a trace are chosen by one filter, and not by {query}")
 
 
 def trace_id(text: str) -> bytes:

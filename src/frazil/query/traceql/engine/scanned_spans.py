@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +26,6 @@ class ScannedSpans:
         self._scanner = scanner
         self._tenants = tenants
         self._budget = budget
-        self._names: frozenset[str] | None = None
         self._most_bytes = 0
         self.scans: list[Scan] = []
         """All scans that were made, for their statistics."""
@@ -33,56 +33,66 @@ class ScannedSpans:
     def batches(
         self, start_ns: int, end_ns: int, where: Predicate | None, columns: Sequence[str]
     ) -> Iterator[SpanBatch]:
-        scan = self._scan(start_ns, end_ns, where, columns)
+        scan = self._scan(start_ns, end_ns, where)
         if scan is None:
             return
+        names = _stored(columns, scan)
         for unit in scan.units():
             self._budget.check()
-            yield SpanBatch(pa.Table.from_batches([unit.read()]), unit.bounds_ns[1])
+            first, last = unit.bounds_ns
+            whole = where is None and start_ns <= first and last < end_ns
+            key = (self._tenants, unit.key) if whole and unit.key is not None else None
+            yield SpanBatch(partial(_spans, unit, names), last, key)
 
     def traces(
         self, ids: Sequence[bytes], start_ns: int | None, end_ns: int | None, columns: Sequence[str]
     ) -> pa.Table:
         many = len(ids) > MANY
-        scan = self._scan(start_ns, end_ns, None if many else In(Column("trace_id"), frozenset(ids)), columns)
+        scan = self._scan(start_ns, end_ns, None if many else In(Column("trace_id"), frozenset(ids)))
         if scan is None:
             return pa.schema([SCHEMA.field(name) for name in columns]).empty_table()
+        names = _stored(columns, scan)
         wanted = pa.array(ids, pa.binary(16))
         parts = []
         nbytes = 0
         for unit in scan.units():
             self._budget.check()
-            parts.append(_of_traces(unit, wanted) if many else unit.read())
-            nbytes += parts[-1].nbytes
+            part = _of_traces(unit, names, wanted) if many else unit.read(names)
+            if not len(part):
+                continue
+            parts.append(part)
+            nbytes += part.nbytes
             # What is read is let go before the next call, so that only a larger answer takes more memory.
             self._budget.hold(max(0, nbytes - self._most_bytes))
             self._most_bytes = max(nbytes, self._most_bytes)
-        return pa.Table.from_batches(parts, parts[0].schema if parts else scan.schema)
+        if not parts:
+            return pa.schema([scan.schema.field(name) for name in names]).empty_table()
+        return pa.Table.from_batches(parts)
 
-    def _scan(
-        self, start_ns: int | None, end_ns: int | None, where: Predicate | None, columns: Sequence[str]
-    ) -> Scan | None:
+    def _scan(self, start_ns: int | None, end_ns: int | None, where: Predicate | None) -> Scan | None:
         """Returns None while nobody has sent a span yet."""
         try:
-            request = ScanRequest(
-                TOPIC, self._tenants, start_ns, end_ns, where, self._stored(columns), "newest first"
+            scan = self._scanner.scan(
+                ScanRequest(TOPIC, self._tenants, start_ns, end_ns, where, order="newest first")
             )
-            scan = self._scanner.scan(request)
         except TopicNotFound:
             return None
         self.scans.append(scan)
         return scan
 
-    def _stored(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Adds to times the columns of their last digits, where the topic has them."""
-        if self._names is None:
-            self._names = frozenset(self._scanner.scan(ScanRequest(TOPIC, self._tenants)).schema.names)
-        rest = (name + NANOSECONDS for name in columns)
-        return (*columns, *(name for name in rest if name in self._names))
+
+def _stored(columns: Sequence[str], scan: Scan) -> list[str]:
+    """Adds to times the columns of their last digits, where the topic has them."""
+    known = set(scan.schema.names)
+    return [*columns, *(rest for name in columns if (rest := name + NANOSECONDS) in known)]
 
 
-def _of_traces(unit: Unit, ids: pa.Array) -> pa.RecordBatch:
+def _spans(unit: Unit, names: Sequence[str]) -> pa.Table:
+    return pa.Table.from_batches([unit.read(names)])
+
+
+def _of_traces(unit: Unit, names: Sequence[str], ids: pa.Array) -> pa.RecordBatch:
     chosen = pc.is_in(unit.read(["trace_id"]).column(0).cast(pa.binary(16)), ids)
     if not chosen.true_count:
-        return unit.read().slice(0, 0)
-    return unit.read().filter(chosen)
+        return unit.read(["trace_id"]).slice(0, 0)
+    return unit.read(names).filter(chosen)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
 
 import pyarrow as pa
 
 from frazil.scan.predicates.tree import Predicate
 
 
-class SpanBatch(NamedTuple):
-    spans: pa.Table
+@dataclass(frozen=True)
+class SpanBatch:
+    read: Callable[[], pa.Table]
     latest_ns: int
     """No span of this batch, nor of a later one, starts after this moment."""
+    key: Hashable = None
+    """Names the spans if they never change and are always returned together, for caches."""
+
+    @cached_property
+    def spans(self) -> pa.Table:
+        return self.read()
 
 
 class SpanSource(Protocol):

@@ -20,7 +20,7 @@ class SetAttribute:
 
 @dataclass(frozen=True)
 class Spansets:
-    """Has rows in the order of their sets. No set is empty."""
+    """Has rows in the order of their sets, and sets in the order of their traces. No set is empty."""
 
     rows: Ints
     set_of_row: Ints
