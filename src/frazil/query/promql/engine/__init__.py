@@ -1,0 +1,1 @@
+"""Evaluates a tree over matrices of series and steps."""

@@ -1,0 +1,1 @@
+"""Lists the functions of PromQL."""
