@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from frazil.errors import FrazilError
-from frazil.query.promql.engine.options import EngineOptions
 from frazil.query.promql.engine.query import Answer, query_instant, query_range
+from frazil.query.promql.evaluation.options import EngineOptions
 from frazil.query.promql.types import ValueType
 from tests.conformance.promql_compare import Mismatch, Points, check_annotations, check_failure, check_result
 from tests.conformance.promql_script import Clear, Evaluate, Load, commands

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from frazil.query.promql.engine.quantiles import parse_bound
+from frazil.query.promql.functions.quantiles import parse_bound
 from frazil.query.promql.histograms.histogram import CUSTOM_SCHEMA, Buckets, Hint, Histogram
 from frazil.query.promql.histograms.resets import is_reset
 from frazil.query.promql.series.memory import MemorySource, Sample

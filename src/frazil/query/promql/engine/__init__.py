@@ -1,1 +1,1 @@
-"""Evaluates a tree over matrices of series and steps."""
+"""Evaluates trees and answers whole queries."""

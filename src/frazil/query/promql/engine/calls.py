@@ -7,21 +7,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from frazil.query.promql.engine import elements, labelling, quantiles
-from frazil.query.promql.engine.absence import absence, absence_labels
-from frazil.query.promql.engine.binary import joined
-from frazil.query.promql.engine.evaluation import Evaluation, Floats, Steps, Value
-from frazil.query.promql.engine.info import add_info
-from frazil.query.promql.engine.matrix import Matrix, drop_names, fail_on_same, stack
-from frazil.query.promql.engine.ranges import RangeCall, evaluate_block, note_gauges
-from frazil.query.promql.engine.selecting import (
+from frazil.query.promql.evaluation.context import Evaluation, Floats, Steps, Value
+from frazil.query.promql.evaluation.matrix import Matrix, drop_names, fail_on_same, stack
+from frazil.query.promql.evaluation.selecting import (
     Ranges,
     matrix_block,
     select_instant,
     select_range,
     subquery_steps,
 )
-from frazil.query.promql.functions.table import CALENDAR, FUNCTIONS
+from frazil.query.promql.function_table import CALENDAR, FUNCTIONS
+from frazil.query.promql.functions import elements, labelling, quantiles
+from frazil.query.promql.functions.absence import absence, absence_labels
+from frazil.query.promql.functions.info import add_info
+from frazil.query.promql.functions.ranges import RangeCall, evaluate_block, note_gauges
+from frazil.query.promql.operators.binary import joined
 from frazil.query.promql.parse.tree import (
     Call,
     MatrixSelector,

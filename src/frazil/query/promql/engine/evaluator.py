@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from frazil.query.promql.engine import aggregate, binary, operators, ranking
 from frazil.query.promql.engine.calls import Calls
-from frazil.query.promql.engine.evaluation import Floats, Steps, Value
-from frazil.query.promql.engine.matrix import Matrix, drop_names
-from frazil.query.promql.engine.ranges import RangeCall, evaluate_block
-from frazil.query.promql.engine.selecting import CHUNK, instant_vector, select_range
-from frazil.query.promql.engine.smoothing import smoothed_vector
-from frazil.query.promql.functions.table import CALENDAR
+from frazil.query.promql.evaluation.context import Floats, Steps, Value
+from frazil.query.promql.evaluation.matrix import Matrix, drop_names
+from frazil.query.promql.evaluation.selecting import CHUNK, instant_vector, select_range
+from frazil.query.promql.function_table import CALENDAR
+from frazil.query.promql.functions.ranges import RangeCall, evaluate_block
+from frazil.query.promql.functions.smoothing import smoothed_vector
+from frazil.query.promql.operators import aggregate, binary, elementwise, ranking
 from frazil.query.promql.parse.tokens import SET_OPERATORS
 from frazil.query.promql.parse.tree import (
     Aggregate,
@@ -119,7 +119,7 @@ class Evaluator(Calls):
             return binary.vector_scalar(self.evaluation, node, left, right, False)  # type: ignore[arg-type]
         if isinstance(right, Matrix):
             return binary.vector_scalar(self.evaluation, node, right, left, True)
-        return operators.scalars(node.op, left, right)
+        return elementwise.scalars(node.op, left, right)
 
     def aggregate(self, node: Aggregate, steps: Steps) -> Matrix:
         if node.op in PIECEWISE:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
-from frazil.query.promql.engine.annotations import Annotations
-from frazil.query.promql.engine.evaluation import Evaluation, Floats, Steps
 from frazil.query.promql.engine.evaluator import Evaluator
-from frazil.query.promql.engine.matrix import Matrix, finish_names, merge_same
-from frazil.query.promql.engine.options import EngineOptions
 from frazil.query.promql.engine.raw import RangeVector, range_vector
 from frazil.query.promql.engine.statistics import stats_only_selectors
-from frazil.query.promql.parse import parse
+from frazil.query.promql.evaluation.annotations import Annotations
+from frazil.query.promql.evaluation.context import Evaluation, Floats, Steps
+from frazil.query.promql.evaluation.matrix import Matrix, finish_names, merge_same
+from frazil.query.promql.evaluation.options import EngineOptions
+from frazil.query.promql.parse import ParserOptions, parse
 from frazil.query.promql.parse.tree import Node, StringLiteral, unwrap
 from frazil.query.promql.problems import InvalidQuery
 from frazil.query.promql.series.source import SampleSource, Times
@@ -39,6 +40,12 @@ class Answer:
     samples: int = 0
 
 
+@lru_cache(512)
+def parsed(query: str, options: ParserOptions) -> Node:
+    """Returns the tree of a query; dashboards ask the same ones again and again. Nothing changes a tree."""
+    return parse(query, options)
+
+
 def never() -> None:
     """Checks nothing: the query may go on."""
 
@@ -52,7 +59,7 @@ def query_instant(
 ) -> Answer:
     """Answers a query at one moment."""
     options = options or EngineOptions()
-    node = parse(query, options.parser)
+    node = parsed(query, options.parser)
     return _answer(source, query, node, Steps(time_ms, time_ms, 0), options, check, ranged=False)
 
 
@@ -67,7 +74,7 @@ def query_range(
 ) -> Answer:
     """Answers a query at every step of a range."""
     options = options or EngineOptions()
-    node = parse(query, options.parser)
+    node = parsed(query, options.parser)
     if node.type not in (ValueType.SCALAR, ValueType.VECTOR):
         raise InvalidQuery(
             f'invalid expression type "{node.type.value}" for range query, must be Scalar or instant Vector'

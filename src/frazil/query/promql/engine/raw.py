@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from frazil.query.promql.engine.evaluation import Steps
 from frazil.query.promql.engine.evaluator import Evaluator
-from frazil.query.promql.engine.matrix import RESERVED, fail_on_same
-from frazil.query.promql.engine.selecting import Ranges
+from frazil.query.promql.evaluation.context import Steps
+from frazil.query.promql.evaluation.matrix import RESERVED, fail_on_same
+from frazil.query.promql.evaluation.selecting import Ranges
 from frazil.query.promql.parse.tree import Node
 from frazil.query.promql.problems import ExecutionError
 from frazil.query.promql.series.labels import LabelTable, concatenate

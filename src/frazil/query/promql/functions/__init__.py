@@ -1,1 +1,1 @@
-"""Lists the functions of PromQL."""
+"""Evaluates functions over vectors and ranges."""

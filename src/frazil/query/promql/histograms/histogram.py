@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from enum import IntEnum
 from functools import cached_property, lru_cache
 
@@ -96,14 +96,15 @@ class Histogram:
             self,
             count=multiply(self.count, factor),
             sum=multiply(self.sum, factor),
-            zero_count=multiply(self.zero_count, factor),
+            zero_count=0.0 if self.custom else multiply(self.zero_count, factor),
             positive=Buckets(self.positive.indexes, multiply_all(self.positive.counts, factor)),
             negative=Buckets(self.negative.indexes, multiply_all(self.negative.counts, factor)),
             hint=Hint.GAUGE if factor < 0 else self.hint,
         )
 
     def divided(self, divisor: float) -> Histogram:
-        count, total, zero = divide(self.count, divisor), divide(self.sum, divisor), divide(self.zero_count, divisor)
+        count, total = divide(self.count, divisor), divide(self.sum, divisor)
+        zero = 0.0 if self.custom else divide(self.zero_count, divisor)
         if divisor == 0:
             return replace(self, count=count, sum=total, zero_count=zero, positive=EMPTY, negative=EMPTY)
         with np.errstate(all="ignore"):

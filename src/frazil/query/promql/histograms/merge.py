@@ -75,7 +75,8 @@ def outside_zero(histogram: Histogram) -> Histogram:
     if not histogram.zero_threshold > 0:
         return histogram
     sides = [
-        side if not len(side) or upper_bounds(side.indexes[:1], histogram.schema)[0] > histogram.zero_threshold
+        side
+        if not len(side) or upper_bounds(side.indexes[:1], histogram.schema)[0] > histogram.zero_threshold
         else Buckets(side.indexes[keep := beyond(side, histogram)], side.counts[keep])
         for side in (histogram.positive, histogram.negative)
     ]

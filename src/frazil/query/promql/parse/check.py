@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from frazil.query.promql.functions.table import FUNCTIONS
+from frazil.query.promql.function_table import FUNCTIONS
 from frazil.query.promql.parse.regex import matches_empty
 from frazil.query.promql.parse.tokens import AGGREGATORS_WITH_PARAMETER, COMPARISONS, SET_OPERATORS
 from frazil.query.promql.parse.tree import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from frazil.query.promql.functions.table import FUNCTIONS
+from frazil.query.promql.function_table import FUNCTIONS
 from frazil.query.promql.parse.check import check_types
 from frazil.query.promql.parse.clauses import Clauses
 from frazil.query.promql.parse.literals import unquote

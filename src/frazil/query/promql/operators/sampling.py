@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-from frazil.query.promql.engine.matrix import Floats
+from frazil.query.promql.evaluation.matrix import Floats
 from frazil.query.promql.series.labels import LabelTable
 
 MASK = (1 << 64) - 1

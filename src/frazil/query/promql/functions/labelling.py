@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.query.promql.engine.matrix import Matrix, merge_same
+from frazil.query.promql.evaluation.matrix import Matrix, merge_same
 from frazil.query.promql.parse.regex import anchored, regex_problem
 from frazil.query.promql.parse.tree import METRIC_NAME
 from frazil.query.promql.problems import ExecutionError

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from frazil.query.promql.engine.evaluation import Evaluation, Steps
-from frazil.query.promql.engine.matrix import Cells, Floats, Mask, Matrix, empty_cells
-from frazil.query.promql.engine.mixed import mixed_changes, mixed_first, mixed_instant
-from frazil.query.promql.engine.selecting import CHUNK, Ranges
+from frazil.query.promql.evaluation.context import Evaluation, Steps
+from frazil.query.promql.evaluation.matrix import Cells, Floats, Mask, Matrix, empty_cells
+from frazil.query.promql.evaluation.selecting import CHUNK, Ranges
+from frazil.query.promql.functions.mixed import mixed_changes, mixed_first, mixed_instant
 from frazil.query.promql.histograms.histogram import Histogram
 from frazil.query.promql.parse.tree import Call, Node
 from frazil.query.promql.series.labels import LabelTable
@@ -139,6 +139,7 @@ def float_matrix(call: RangeCall, block: SeriesBlock) -> Matrix:
     else:
         kernel = call.float_kernel()
     size, steps = block.labels.size, call.steps.count
+    call.evaluation.bound(size, steps)
     values, present = np.empty((size, steps)), np.empty((size, steps), bool)
     for first in range(0, size, CHUNK):
         last = min(first + CHUNK, size)

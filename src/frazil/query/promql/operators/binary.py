@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from frazil.query.promql.engine.evaluation import Evaluation
-from frazil.query.promql.engine.matrix import (
+from frazil.query.promql.evaluation.context import Evaluation
+from frazil.query.promql.evaluation.matrix import (
     RESERVED,
     Floats,
     Mask,
@@ -18,7 +18,7 @@ from frazil.query.promql.engine.matrix import (
     only,
     stack,
 )
-from frazil.query.promql.engine.operators import Note, Outcome, Side, changes_meaning, compute
+from frazil.query.promql.operators.elementwise import Note, Outcome, Side, changes_meaning, compute
 from frazil.query.promql.parse.tokens import COMPARISONS
 from frazil.query.promql.parse.tree import METRIC_NAME, Binary, Matching
 from frazil.query.promql.problems import ExecutionError

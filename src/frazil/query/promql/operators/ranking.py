@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from frazil.query.promql.engine.aggregate import grouped
-from frazil.query.promql.engine.evaluation import Evaluation
-from frazil.query.promql.engine.matrix import Floats, Mask, Matrix, empty_matrix, merge_same
-from frazil.query.promql.engine.sampling import ratio_offsets
+from frazil.query.promql.evaluation.context import Evaluation
+from frazil.query.promql.evaluation.matrix import Floats, Mask, Matrix, empty_matrix, merge_same
 from frazil.query.promql.histograms.text import print_histogram
+from frazil.query.promql.operators.aggregate import grouped
+from frazil.query.promql.operators.sampling import ratio_offsets
 from frazil.query.promql.parse.literals import print_number
 from frazil.query.promql.parse.tree import Aggregate, print_shortest
 from frazil.query.promql.problems import ExecutionError

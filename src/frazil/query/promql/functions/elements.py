@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from frazil.query.promql.engine.matrix import Floats, Matrix, drop_names
+from frazil.query.promql.evaluation.matrix import Floats, Matrix, drop_names
 from frazil.query.promql.histograms.histogram import Histogram, divide
 from frazil.query.promql.histograms.quantiles import variance
 

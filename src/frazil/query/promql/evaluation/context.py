@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from frazil.query.promql.engine.annotations import Annotations
-from frazil.query.promql.engine.matrix import Matrix
-from frazil.query.promql.engine.options import EngineOptions
+from frazil.query.promql.evaluation.annotations import Annotations
+from frazil.query.promql.evaluation.matrix import Matrix
+from frazil.query.promql.evaluation.options import EngineOptions
 from frazil.query.promql.parse.literals import milliseconds
 from frazil.query.promql.parse.tree import Duration, DurationExpression, Node, NumberLiteral, Timed
 from frazil.query.promql.problems import DurationError, TooManySamples
@@ -68,6 +68,11 @@ class Evaluation:
         """Counts samples that the query holds; an error if they are too many."""
         self.samples += samples
         if self.samples > self.options.max_samples:
+            raise TooManySamples(TOO_MANY)
+
+    def bound(self, series: int, steps: int) -> None:
+        """Raises an error if a matrix of this size is more than the query may hold, even an empty one."""
+        if series * steps > self.options.max_samples - self.samples:
             raise TooManySamples(TOO_MANY)
 
     def duration_ms(self, duration: Duration | None, may_be_negative: bool = False) -> int:

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from frazil.query.promql.engine.evaluation import Evaluation, Steps
-from frazil.query.promql.engine.matrix import Cells, Floats, Mask, Matrix, empty_cells, stack
+from frazil.query.promql.evaluation.context import Evaluation, Steps
+from frazil.query.promql.evaluation.matrix import Cells, Floats, Mask, Matrix, empty_cells, stack
 from frazil.query.promql.histograms.histogram import Hint, Histogram
 from frazil.query.promql.histograms.resets import is_reset
 from frazil.query.promql.parse.tree import Matcher, MatrixSelector, Node, Subquery, VectorSelector
-from frazil.query.promql.problems import ExecutionError
 from frazil.query.promql.series.source import STALE_BITS, Hints, Samples, SeriesBlock, Times
 from frazil.query.promql.windows.edges import edges, gather
 
@@ -96,6 +95,7 @@ def select_instant(evaluation: Evaluation, node: VectorSelector, steps: Steps) -
 def newest_of(evaluation: Evaluation, block: SeriesBlock, moments: Times) -> Newest:
     lookback, steps = evaluation.options.lookback_ms, len(moments)
     size = block.labels.size
+    evaluation.bound(size, steps)
     values, present = np.empty((size, steps)), np.empty((size, steps), bool)
     times, starts = np.empty((size, steps), np.int64), np.zeros((size, steps), np.int64)
     for first in range(0, size, CHUNK):
@@ -173,8 +173,7 @@ def subquery_steps(evaluation: Evaluation, node: Subquery, ends: Times) -> Steps
     first = step * (begin // step)
     if first <= begin:
         first += step
-    if (int(ends[-1]) - first) // step > evaluation.options.max_samples:
-        raise ExecutionError("subquery has too many steps")
+    evaluation.bound(1, (int(ends[-1]) - first) // step + 1)
     return Steps(first, int(ends[-1]), step)
 
 

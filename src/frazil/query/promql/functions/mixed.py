@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from frazil.query.promql.engine.evaluation import Evaluation
-from frazil.query.promql.engine.matrix import Matrix, empty_cells
+from frazil.query.promql.evaluation.context import Evaluation
+from frazil.query.promql.evaluation.matrix import Matrix, empty_cells
 from frazil.query.promql.histograms.histogram import Histogram
 from frazil.query.promql.histograms.resets import is_reset
 from frazil.query.promql.parse.tree import Call

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from frazil.query.promql.engine.evaluation import Evaluation
-from frazil.query.promql.engine.matrix import Cells, Floats, Mask, Matrix, empty_cells
+from frazil.query.promql.evaluation.context import Evaluation
+from frazil.query.promql.evaluation.matrix import Cells, Floats, Mask, Matrix, empty_cells
 from frazil.query.promql.histograms.histogram import Histogram
 from frazil.query.promql.histograms.merge import IncompatibleSchemas, add_all, average
 from frazil.query.promql.parse.tree import METRIC_NAME, Aggregate

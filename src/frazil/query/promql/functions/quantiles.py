@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from frazil.query.promql.engine.annotations import Monotonicity
-from frazil.query.promql.engine.evaluation import Evaluation, Steps
-from frazil.query.promql.engine.matrix import RESERVED, Floats, Mask, Matrix, drop_names, merge_same, stack
+from frazil.query.promql.evaluation.annotations import Monotonicity
+from frazil.query.promql.evaluation.context import Evaluation, Steps
+from frazil.query.promql.evaluation.matrix import RESERVED, Floats, Mask, Matrix, drop_names, merge_same, stack
 from frazil.query.promql.histograms import quantiles as native
 from frazil.query.promql.parse.tree import Node, print_shortest
 from frazil.query.promql.series.labels import LabelTable, Rows, column_of, concatenate

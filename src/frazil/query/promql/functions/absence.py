@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from frazil.query.promql.engine.matrix import Mask, Matrix, empty_matrix
+from frazil.query.promql.evaluation.matrix import Mask, Matrix, empty_matrix
 from frazil.query.promql.parse.tree import METRIC_NAME, MatrixSelector, Node, VectorSelector
 from frazil.query.promql.series.labels import LabelTable
 

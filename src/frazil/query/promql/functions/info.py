@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from frazil.query.promql.engine.evaluation import Evaluation, Steps
-from frazil.query.promql.engine.matrix import Matrix, merge_same, stack
-from frazil.query.promql.engine.selecting import newest_of, select
+from frazil.query.promql.evaluation.context import Evaluation, Steps
+from frazil.query.promql.evaluation.matrix import Matrix, merge_same, stack
+from frazil.query.promql.evaluation.selecting import newest_of, select
 from frazil.query.promql.parse.check import accepts_empty
 from frazil.query.promql.parse.tree import METRIC_NAME, Call, Matcher, Node, Subquery, VectorSelector
 from frazil.query.promql.problems import ExecutionError

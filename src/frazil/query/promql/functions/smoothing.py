@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from frazil.query.promql.engine.evaluation import Evaluation, Steps
-from frazil.query.promql.engine.matrix import Matrix, empty_cells, stack
-from frazil.query.promql.engine.selecting import select, stale
+from frazil.query.promql.evaluation.context import Evaluation, Steps
+from frazil.query.promql.evaluation.matrix import Matrix, empty_cells, stack
+from frazil.query.promql.evaluation.selecting import select, stale
 from frazil.query.promql.histograms.histogram import Hint, Histogram
 from frazil.query.promql.histograms.merge import IncompatibleSchemas
 from frazil.query.promql.parse.tree import VectorSelector

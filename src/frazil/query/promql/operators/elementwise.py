@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from frazil.query.promql.engine.matrix import Cells, Floats, Mask, empty_cells, filled
+from frazil.query.promql.evaluation.matrix import Cells, Floats, Mask, empty_cells, filled
 from frazil.query.promql.histograms.histogram import Histogram
 from frazil.query.promql.histograms.merge import IncompatibleSchemas, add, subtract
 from frazil.query.promql.histograms.trim import trim
