@@ -15,8 +15,17 @@ from frazil.formats.otlp.points import EXPONENTIAL, HISTOGRAM, KINDS, SUMMARY
 from frazil.formats.remote_write.histograms import CUSTOM
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.query.promql.series.labels import LabelTable
-from frazil.query.promql.storage.arrow_columns import Ints, Mask, Words, ints, map_hashes, milliseconds, mixed
-from frazil.query.promql.storage.arrow_columns import text_hashes, valid
+from frazil.query.promql.storage.arrow_columns import (
+    Ints,
+    Mask,
+    Words,
+    ints,
+    map_hashes,
+    milliseconds,
+    mixed,
+    text_hashes,
+    valid,
+)
 from frazil.query.promql.storage.series_labels import labels_of
 from frazil.scan.interface import Unit
 
