@@ -50,8 +50,8 @@ def native_series(rows: ShapedRows) -> tuple[SamplePart, SamplePart]:
 
 def _histograms(batch: pa.RecordBatch) -> list[Histogram]:
     counts, zeros = _numbers(batch, "count"), _numbers(batch, "zero_count")
-    sums, thresholds = floats(batch.column("sum")), floats(batch.column("zero_threshold"))
-    thresholds = np.where(np.isnan(thresholds), 0.0, thresholds)
+    sums, widths = floats(batch.column("sum")).tolist(), floats(batch.column("zero_threshold"))
+    thresholds = np.where(np.isnan(widths), 0.0, widths).tolist()
     scales, hints = ints(batch.column("scale")).tolist(), _hints(batch)
     positive, negative, custom = (
         _Side.of(batch, "positive_"),
