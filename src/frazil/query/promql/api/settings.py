@@ -6,6 +6,7 @@ from frazil.engine.interface import QueryContext, QueryRequest
 from frazil.query.promql.evaluation.options import EngineOptions
 from frazil.query.promql.parse import ParserOptions
 from frazil.query.promql.storage.source import StoredSamples
+from frazil.query.promql.storage.unit_index import LabelRules
 
 
 def options_of(context: QueryContext) -> EngineOptions:
@@ -23,3 +24,7 @@ def options_of(context: QueryContext) -> EngineOptions:
 def samples_of(request: QueryRequest, context: QueryContext) -> StoredSamples:
     promoted = context.config.prometheus.queries.promote_resource_attributes
     return StoredSamples(context, request.tenants, promoted)
+
+
+def label_rules(request: QueryRequest, context: QueryContext) -> LabelRules:
+    return samples_of(request, context).rules
