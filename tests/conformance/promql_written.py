@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import random
-import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from frazil.config.model import Config
-from frazil.engine.interface import QueryStatistics
 from frazil.formats.otlp.metrics import TOPIC
 from frazil.formats.remote_write.messages import RequestV2
 from frazil.formats.remote_write.v2 import to_rows
@@ -21,46 +17,14 @@ from frazil.formats.telemetry.rows import Arrival
 from frazil.query.promql.histograms.histogram import Buckets, Histogram
 from frazil.query.promql.series.memory import Sample
 from frazil.query.promql.storage.source import StoredSamples
-from frazil.scan.interface import Scanner
 from frazil.scan.scanner import TopicScanner
 from tests.formats.remote_write.v2_support import Request
+from tests.query.promql.plain_context import PlainContext
 from tests.query.support import World
 
-T = TypeVar("T")
 Labels = tuple[tuple[str, str], ...]
 Written = dict[Labels, dict[int, Sample]]
 NOW_NS = 1_700_000_000_000_000_000
-
-
-class KeptForever:
-    """Is a cache without a limit."""
-
-    def __init__(self) -> None:
-        self.kept: dict[Hashable, Any] = {}
-
-    def get(self, key: Hashable, make: Callable[[], T], size: Callable[[T], int]) -> T:
-        if key not in self.kept:
-            made = make()
-            assert size(made) >= 0
-            self.kept[key] = made
-        found: T = self.kept[key]
-        return found
-
-
-@dataclass
-class Context:
-    """Is what a query may use, without limits."""
-
-    config: Config
-    scanner: Scanner
-    cache: KeptForever = field(default_factory=KeptForever)
-    statistics: QueryStatistics = field(default_factory=QueryStatistics)
-
-    def check(self) -> None:
-        return
-
-    def hold(self, nbytes: int) -> None:
-        assert nbytes >= 0
 
 
 class Stored:
@@ -70,7 +34,6 @@ class Stored:
         self._world = World(folder)
         self._chance = random.Random(seed)
         self._sets: list[Written] = []
-        self._lock = threading.Lock()
 
     def __enter__(self) -> Stored:
         self._world.__enter__()
@@ -102,7 +65,7 @@ class Stored:
                 self._world.seal(TOPIC)
             if number == 0:
                 self._world.move(TOPIC)
-        self._context = Context(self._world.config, TopicScanner(self._world.config))
+        self._context = PlainContext(self._world.config, TopicScanner(self._world.config))
 
     def source(self, number: int) -> StoredSamples:
         return StoredSamples(self._context, (tenant(number),))

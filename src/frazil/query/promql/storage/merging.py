@@ -23,8 +23,7 @@ def merge(floats: Sequence[SamplePart], histograms: Sequence[SamplePart]) -> Ser
         return None
     labels = concatenate([part.labels for part in every])
     labels = told_apart(labels, np.concatenate([part.kinds for part in every]))
-    firsts, groups = labels.groups()
-    merged = labels.take(firsts)
+    merged, groups = _sorted_series(labels)
     sizes = np.cumsum([part.labels.size for part in every])[:-1]
     numbered = [_with_groups(part, group) for part, group in zip(every, np.split(groups, sizes), strict=True)]
     if len(numbered) == 2:
@@ -49,6 +48,20 @@ def told_apart(labels: LabelTable, kinds: Ints) -> LabelTable:
         return labels
     codes = np.where(np.isin(keys, several), kinds, 0).astype(np.int32)
     return labels.with_column(TYPE, Column(codes, ["", *KINDS]))
+
+
+def _sorted_series(labels: LabelTable) -> tuple[LabelTable, Ints]:
+    """Returns each series once, and which of them each row is.
+
+    They have the order of their labels, so that what depends on it (`topk` among equals) does not depend on where
+    samples are.
+    """
+    firsts, groups = labels.groups()
+    merged = labels.take(firsts)
+    order = np.asarray(merged.order())
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return merged.take(order), ranks[groups]
 
 
 def _with_groups(part: SamplePart, group: Ints) -> tuple[SamplePart, Ints]:
