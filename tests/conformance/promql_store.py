@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from frazil.query.promql.functions.quantiles import parse_bound
-from frazil.query.promql.histograms.histogram import CUSTOM_SCHEMA, Buckets, Hint, Histogram
-from frazil.query.promql.histograms.resets import is_reset
+from frazil.query.promql.histograms.histogram import CUSTOM_SCHEMA, Buckets, Histogram
+from frazil.query.promql.series.hints import hinted
 from frazil.query.promql.series.memory import MemorySource, Sample
 from tests.conformance.promql_script import Load
 from tests.conformance.promql_series import Expected, Point
@@ -42,38 +42,27 @@ class ScriptStore:
         known = self.written.setdefault(key, {})
         known.update((sample[0], sample) for sample in samples)
         self.source.series.pop(key, None)
-        self.source.add(labels, hinted([known[time] for time in sorted(known)]))
+        self.source.add(labels, read_back([known[time] for time in sorted(known)]))
 
 
-def hinted(samples: list[Sample]) -> list[Sample]:
+def read_back(samples: list[Sample]) -> list[Sample]:
     """Gives histograms the hints with which Prometheus reads them back: by the chunks it would have written."""
     found: list[Sample] = []
-    before: Histogram | None = None
+    waiting: list[tuple[int, Histogram, int]] = []
+
+    def flush() -> None:
+        values = hinted([value for _, value, _ in waiting])
+        found.extend((time, value, start) for (time, _, start), value in zip(waiting, values, strict=True))
+        waiting.clear()
+
     for time, value, start in samples:
-        if not isinstance(value, Histogram):
-            before = None
-            found.append((time, value, start))
-            continue
-        if value.hint == Hint.GAUGE:
-            hint = Hint.GAUGE
-        elif before is None or new_chunk(before, value):
-            hint = Hint.UNKNOWN
+        if isinstance(value, Histogram):
+            waiting.append((time, value, start))
         else:
-            hint = Hint.NOT_RESET
-        before = value
-        found.append((time, value.with_hint(hint), start))
+            flush()
+            found.append((time, value, start))
+    flush()
     return found
-
-
-def new_chunk(before: Histogram, value: Histogram) -> bool:
-    if before.hint == Hint.GAUGE or value.hint == Hint.RESET:
-        return True
-    same = (
-        before.schema == value.schema
-        and before.zero_threshold == value.zero_threshold
-        and before.bounds == value.bounds
-    )
-    return not same or is_reset(value.with_hint(Hint.UNKNOWN), before)
 
 
 @dataclass

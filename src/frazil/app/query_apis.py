@@ -5,5 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from frazil.engine.interface import QueryRoute
+from frazil.query.promql.api.routes import ROUTES as PROMETHEUS_ROUTES
+from frazil.web.ports.contributions import PROMETHEUS
 
-QUERY_APIS: Mapping[str, Sequence[QueryRoute]] = {}
+QUERY_APIS: Mapping[str, Sequence[QueryRoute]] = {PROMETHEUS: PROMETHEUS_ROUTES}
