@@ -46,7 +46,7 @@ class RangeReader:
     def read(self, source: LogSource, guard: Guard, take: Take) -> list[SeriesLabels]:
         """Hands all samples to `take`, and returns the labels of the series that it numbers."""
         query = self.log_range.query
-        stages = reordered(query.stages)
+        stages = reordered(self.needs.stages)
         pipeline = Pipeline(stages, Wanted(self.needs.parsed))
         selection = Selection(
             start_ns=self.windows.first_ns,
@@ -86,14 +86,12 @@ class RangeReader:
         """Returns for each row the number of its series, and adds new ones."""
         grouping = self.grouping
         if grouping is not None and not grouping.without:
-            columns = {name: frame.label(name).without_empty() for name in sorted(set(grouping.labels))}
+            columns = {name: frame.label(name) for name in sorted(set(grouping.labels))}
         else:
             left_out = {self.log_range.unwrap.label} if self.log_range.unwrap else set()
             if grouping is not None:
                 left_out |= set(grouping.labels)
             columns = {name: frame.label(name) for name in frame.all_names() if name not in left_out}
-            if grouping is not None:
-                columns = {name: column.without_empty() for name, column in columns.items()}
         codes, firsts = combined([column.codes for column in columns.values()], frame.rows)
         found = np.zeros(len(firsts), np.int64)
         for number, row in enumerate(firsts.tolist()):

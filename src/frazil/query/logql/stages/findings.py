@@ -110,11 +110,12 @@ def apply(
     filled: bool = True,
     always: bool = False,
     done: Mask | None = None,
+    replaces: bool = False,
 ) -> Codes:
     """Parses the lines of all rows that still miss a wanted label, or of all rows if `always`.
 
-    Empty lines are left out if `filled`, and so are rows that are `done`. Returns for each row the number of its line
-    as `parse` had it.
+    Empty lines are left out if `filled`, and so are rows that are `done`. What is found may take the place of what
+    earlier parsers found (`replaces`). Returns for each row the number of its line as `parse` had it.
     """
     rows = np.ones(frame.rows, np.bool_) if always else wanted.missing(frame)
     if done is not None:
@@ -126,7 +127,7 @@ def apply(
     parse(lines.to_pylist(), findings)
     for name, column in findings.columns(len(lines)).items():
         if name in wanted:
-            frame.extract(name, spread(column, line_of_row))
+            frame.extract(name, spread(column, line_of_row), replaces=replaces)
     for name, missed in findings.missing.items():
         if name in wanted:
             frame.add_empty(name, _rows_of(missed, line_of_row, len(lines)))
