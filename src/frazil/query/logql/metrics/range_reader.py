@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from frazil.errors import QueryError
-from frazil.query.logql.blocks import LogSource, Selection
+from frazil.query.logql.blocks import LogBlock, LogSource, Selection
 from frazil.query.logql.columns import ABSENT, Column, Mask, combined, from_texts, used_codes
 from frazil.query.logql.frame import ERROR, Frame
 from frazil.query.logql.go_numbers import parse_bytes, parse_float, parse_go_duration
@@ -24,6 +24,10 @@ from frazil.query.logql.stages.label_filters import filter_labels
 from frazil.query.logql.stages.pipeline import Pipeline, leading_filters, reordered
 
 EXTRACTION_ERROR = "SampleExtractionErr"
+
+_ROWS_AT_ONCE = 16_384
+_SERIES_BYTES = 500
+"""What the labels of a series take, about."""
 
 _CONVERSIONS: dict[str, Callable[[str], float]] = {
     "": parse_float,
@@ -57,9 +61,8 @@ class RangeReader:
             labels_wanted=self.needs.labels,
         )
         numbers: dict[SeriesLabels, int] = {}
-        for block in source.select(selection):
+        for frame in _frames(source.select(selection)):
             guard.check()
-            frame = Frame(block)
             frame.filter(self.windows.covers(frame.times_ns))
             pipeline.run(frame)
             values = self._unwrapped(frame)
@@ -67,7 +70,9 @@ class RangeReader:
                 continue
             if not self.needs.counts_errors:
                 _refuse_errors(frame)
+            known = len(numbers)
             series = self._numbered(frame, numbers)
+            guard.hold((len(numbers) - known) * _SERIES_BYTES)
             guard.hold(take(series, frame.times_ns, frame, values))
         return list(numbers)
 
@@ -98,6 +103,13 @@ class RangeReader:
             labels = labels_of_row(columns, row)
             found[number] = numbers.setdefault(labels, len(numbers))
         return found[codes]
+
+
+def _frames(blocks: Iterable[LogBlock]) -> Iterator[Frame]:
+    """Yields some rows at a time, so that the query can be stopped between them."""
+    for block in blocks:
+        for start in range(0, block.rows, _ROWS_AT_ONCE):
+            yield Frame(block, np.arange(start, min(start + _ROWS_AT_ONCE, block.rows)))
 
 
 def labels_of_row(columns: dict[str, Column], row: int) -> SeriesLabels:

@@ -23,7 +23,7 @@ from frazil.query.logql.source.rows_block import (
     Streams,
     nanoseconds,
 )
-from frazil.scan.interface import Scanner, ScanRequest
+from frazil.scan.interface import Scanner, ScanRequest, ScanStatistics
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class LogRows:
     scanner: Scanner
     tenants: tuple[str, ...] | None
     rules: LabelRules = field(default_factory=LabelRules)
+    statistics: list[ScanStatistics] = field(default_factory=list, compare=False)
+    """What each scan of the query cost."""
 
     def select(self, selection: Selection) -> Iterator[RowsBlock]:
         narrow = _only_services(selection)
@@ -46,6 +48,7 @@ class LogRows:
             order=selection.order,
         )
         scan = self.scanner.scan(request)
+        self.statistics.append(scan.statistics)
         if selection.order != "none" or not narrow:
             for batch in scan.batches():
                 yield from self._block(batch, selection)
