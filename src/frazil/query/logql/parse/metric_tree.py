@@ -14,7 +14,6 @@ from frazil.query.logql.go_numbers import (
 )
 from frazil.query.logql.parse.log_tree import NOWHERE, LabelFilter, LogQuery, Place
 
-ARITHMETIC = ("+", "-", "*", "/", "%", "^")
 COMPARISONS = ("==", "!=", ">", ">=", "<", "<=")
 SET_OPERATORS = ("and", "or", "unless")
 

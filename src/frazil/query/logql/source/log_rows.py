@@ -11,7 +11,6 @@ import pyarrow as pa
 from frazil.formats.otlp.logs import TOPIC
 from frazil.query.logql.blocks import Selection
 from frazil.query.logql.columns import Mask, column_of
-from frazil.query.logql.memory_source import selected
 from frazil.query.logql.source.label_rules import SERVICE_NAME, LabelRules
 from frazil.query.logql.source.pushdown import predicate_of
 from frazil.query.logql.source.rows_block import (
@@ -23,6 +22,7 @@ from frazil.query.logql.source.rows_block import (
     Streams,
     nanoseconds,
 )
+from frazil.query.logql.source.stream_matching import selected
 from frazil.scan.interface import Scanner, ScanRequest, ScanStatistics
 
 
