@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
+from frazil.config.sections.loki import LokiConfig
 from frazil.query.logql.engine import Engine
 from frazil.query.logql.log_results import Entry
 from frazil.query.logql.source.label_rules import LabelRules
@@ -84,7 +85,10 @@ def test_services_without_a_name(resource: dict[str, str], service: str) -> None
 
 def test_index_attributes_are_a_setting() -> None:
     table = otlp_rows(otlp_request({"service.name": "shop", "host.name": "h"}))
-    rules = LabelRules(index_attributes=("host.name",), service_labels=(), discover_levels=False)
+    own = {"index_attributes": ["host.name"], "discover_services": False, "discover_levels": False}
+    config = LokiConfig.model_validate({"tenants": {"default": own}})
+    assert LabelRules.of(config, "other") == LabelRules()
+    rules = LabelRules.of(config, "default")
     (entry,) = entries(table, '{host_name="h"}', rules)
     assert entry.labels.stream == (("host_name", "h"),)
     assert dict(entry.labels.metadata)["service_name"] == "shop"

@@ -37,7 +37,7 @@ class LogRows:
     """What each scan of the query cost."""
 
     def select(self, selection: Selection) -> Iterator[RowsBlock]:
-        narrow = _only_services(selection)
+        narrow = self.rules.discover_services and _only_services(selection)
         request = ScanRequest(
             topic=TOPIC,
             tenants=self.tenants,

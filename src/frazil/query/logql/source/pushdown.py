@@ -37,7 +37,7 @@ def _of_matcher(matcher: Matcher, rules: LabelRules) -> Predicate | None:
     if matcher.operator not in ("=", "=~") or _passes_empty(matcher):
         return None
     terms: list[Term] = [MapValue("resource_attributes", key) for key in rules.keys_of(matcher.name)]
-    if matcher.name == SERVICE_NAME:
+    if matcher.name == SERVICE_NAME and rules.discover_services:
         # The column has the name that the rules find, and null where they find none in what came.
         own = Column(SERVICE_NAME)
         return Or((_has_value(own, matcher), IsNull(own)))
