@@ -180,7 +180,7 @@ class Frame:
 
     def add_empty(self, name: str, rows: Mask) -> None:
         """Gives rows that do not have the label an empty one."""
-        lacking = rows & ~self.label(name).present
+        lacking = rows & ~self.label(name).present & ~self.original("stream", name).present
         if lacking.any():
             self._add_parsed(name, constant_column("", self.rows).only(lacking))
 

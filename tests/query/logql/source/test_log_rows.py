@@ -95,6 +95,17 @@ def test_index_attributes_are_a_setting() -> None:
     assert "detected_level" not in dict(entry.labels.metadata)
 
 
+def test_a_service_may_be_named_by_another_attribute() -> None:
+    table = otlp_rows(
+        otlp_request({"service.name": "shop", "container.name": "c"}), otlp_request({"service.name": ""})
+    )
+    rules = LabelRules(index_attributes=("container.name",))
+    (entry,) = entries(table, '{service_name="c"}', rules)
+    assert dict(entry.labels.stream) == {"container_name": "c", "service_name": "c"}
+    assert len(entries(table, '{service_name="unknown_service"}', rules)) == 1
+    assert len(entries(table, '{service_name="unknown_service"}')) == 1
+
+
 def test_pushed_streams_have_their_labels() -> None:
     named = ({"app": "shop", "b": "2"}, [(SECOND, "x level=warn", {"k.y": "v", "empty": ""})])
     body = message(named, ({}, [(2, "y", {})]))

@@ -12,6 +12,7 @@ from frazil.formats.loki.labels import SERVICE_LABELS
 
 SERVICE_NAME = "service_name"
 UNKNOWN_SERVICE = "unknown_service"
+SERVICE_ATTRIBUTE = "service.name"
 DETECTED_LEVEL = "detected_level"
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_]")
@@ -56,6 +57,11 @@ class LabelRules:
             name = next((labels[name] for name in SERVICE_LABELS if name in labels), UNKNOWN_SERVICE)
             labels[SERVICE_NAME] = name
         return labels
+
+    @property
+    def service_is_column(self) -> bool:
+        """Returns whether `service_name` is what the column of that name has, where that is not empty."""
+        return self.discover_services and SERVICE_ATTRIBUTE in self._indexed
 
     def is_metadata(self, key: str) -> bool:
         """Returns whether an attribute of a resource is structured metadata."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.formats.otlp.logs import TOPIC
 from frazil.query.logql.blocks import Selection
@@ -37,7 +38,7 @@ class LogRows:
     """What each scan of the query cost."""
 
     def select(self, selection: Selection) -> Iterator[RowsBlock]:
-        narrow = self.rules.discover_services and _only_services(selection)
+        narrow = self.rules.service_is_column and _only_services(selection)
         request = ScanRequest(
             topic=TOPIC,
             tenants=self.tenants,
@@ -56,8 +57,8 @@ class LogRows:
         columns = _columns(selection, (SERVICE_NAME,))
         for unit in scan.units():
             batch = unit.read(columns)
-            if batch.column(SERVICE_NAME).null_count:
-                # What these rows are called depends on their other attributes.
+            if pc.any(pc.equal(pc.fill_null(batch.column(SERVICE_NAME), ""), "")).as_py():
+                # What these rows are called depends on their other labels.
                 yield from self._block(unit.read(request.columns), selection)
             else:
                 yield from self._block(batch, selection, _services(batch))
