@@ -168,3 +168,19 @@ def entries_without_pushdown(table: pa.Table, query: str) -> list[Entry]:
 
 def shown(found: list[Entry]) -> list[str]:
     return sorted(json.dumps([entry.line, entry.labels.merged()]) for entry in found)
+
+
+def test_columns_may_come_as_dictionaries() -> None:
+    table = otlp_rows(otlp_request({"service.name": "shop"}), otlp_request({"container.name": "c"}))
+    maps = pa.map_(pa.dictionary(pa.int32(), pa.string()), pa.dictionary(pa.int32(), pa.string()))
+    encoded = table
+    for name in ("service_name", "body", "ingest_protocol", "detected_level", "severity_text", "scope_name"):
+        encoded = encoded.set_column(encoded.schema.get_field_index(name), name, encoded[name].dictionary_encode())
+    for name in ("resource_attributes", "attributes"):
+        column = encoded[name].combine_chunks()
+        keys, items = column.keys.dictionary_encode(), column.items.dictionary_encode()
+        found = pa.MapArray.from_arrays(column.offsets, keys, items, maps)
+        encoded = encoded.set_column(encoded.schema.get_field_index(name), name, found)
+    query = '{service_name=~"shop|c"} |= "hello" | detected_level="error"'
+    assert len(entries(table, query)) == 2
+    assert shown(entries(encoded, query)) == shown(entries(table, query))

@@ -22,6 +22,7 @@ from frazil.query.logql.source.rows_block import (
     RowsBlock,
     Streams,
     nanoseconds,
+    plain,
 )
 from frazil.query.logql.source.stream_matching import selected
 from frazil.scan.interface import Scanner, ScanRequest, ScanStatistics
@@ -57,7 +58,7 @@ class LogRows:
         columns = _columns(selection, (SERVICE_NAME,))
         for unit in scan.units():
             batch = unit.read(columns)
-            if pc.any(pc.equal(pc.fill_null(batch.column(SERVICE_NAME), ""), "")).as_py():
+            if pc.any(pc.equal(pc.fill_null(plain(batch.column(SERVICE_NAME)), ""), "")).as_py():
                 # What these rows are called depends on their other labels.
                 yield from self._block(unit.read(request.columns), selection)
             else:

@@ -69,7 +69,7 @@ class RowsBlock:
         return pc.fill_null(self._column(LINE_COLUMN).cast(pa.string()), "")
 
     def _column(self, name: str) -> pa.Array:
-        return self._batch.column(name)
+        return plain(self._batch.column(name))
 
     def _has(self, name: str) -> bool:
         return name in self._batch.schema.names
@@ -180,6 +180,11 @@ class RowsBlock:
             return self
         streams, codes = self._distinct_streams
         return RowsBlock(self._batch.filter(pa.array(mask)), self._rules, self._times[mask], (streams, codes[mask]))
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """Returns the values of a column that may have come as a dictionary."""
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def nanoseconds(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
