@@ -15,9 +15,11 @@ from frazil.formats.telemetry.attributes import TYPES
 from frazil.query.logql.blocks import Labels
 from frazil.query.logql.columns import ABSENT, Codes, Column, Mask, column_of, empty_column
 from frazil.query.logql.source.label_rules import DETECTED_LEVEL, LabelRules, metadata_name
-from frazil.query.logql.source.map_columns import MapEntries
+from frazil.query.logql.source.map_columns import MapEntries, run_starts
 
 PUSHED = "loki"
+_SHORT_RUN = 4
+"""Rows that follow each other with the same attributes are taken together, if they are so many on average."""
 BASE_COLUMNS = ("timestamp", "timestamp_ns")
 STREAM_COLUMNS = ("service_name", "resource_attributes", "scope_attributes", INGEST_PROTOCOL)
 LINE_COLUMN = "body"
@@ -89,12 +91,23 @@ class RowsBlock:
     def _distinct_streams(self) -> Streams:
         if self._streams is not None:
             return self._streams
-        maps, firsts = self._resources.distinct()
-        kinds = maps * 2 + self._pushed
+        column = self._column("resource_attributes")
+        starts = run_starts(column)
+        if starts is None or len(starts) * _SHORT_RUN > self.rows:
+            return self._named_streams(self._resources, *self._resources.distinct())
+        heads = MapEntries(column.take(pa.array(starts)))
+        numbers, firsts = heads.distinct()
+        return self._named_streams(heads, np.repeat(numbers, np.diff(np.append(starts, self.rows))), firsts)
+
+    def _named_streams(
+        self, entries: MapEntries, numbers_of_rows: NDArray[np.int64], firsts: NDArray[np.int64]
+    ) -> Streams:
+        """Returns the labels of the streams whose maps have these numbers."""
+        kinds = numbers_of_rows * 2 + self._pushed
         streams: dict[tuple[tuple[str, str], ...], int] = {}
         numbers = np.full(2 * len(firsts), ABSENT, np.int32)
         for kind in np.unique(kinds).tolist():
-            found = self._resources.map_of(int(firsts[kind // 2]))
+            found = entries.map_of(int(firsts[kind // 2]))
             labels = self._rules.of_push(found) if kind % 2 else self._rules.of_resource(found)
             numbers[kind] = streams.setdefault(tuple(sorted(labels.items())), len(streams))
         return [dict(labels) for labels in streams], numbers[kinds]
