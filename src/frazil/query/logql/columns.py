@@ -67,10 +67,6 @@ class Column:
             told[code] = test(self.texts[code])
         return told[self.codes]
 
-    def without_empty(self) -> Column:
-        """Returns the column without its empty texts."""
-        return self.only(self.by_text(bool, absent=False))
-
     def filled(self) -> pa.Array:
         """Returns the text of each row; an absent one is empty."""
         with_empty = pa.concat_arrays([self.values, pa.array([""], self.values.type)])

@@ -160,28 +160,32 @@ class Frame:
                 if name not in names:
                     columns[name] = empty_column(self.rows)
 
-    def extract(self, name: str, column: Column) -> None:
-        """Adds what a parser found. What an earlier parser found stays, and labels that were there are not hidden.
+    def extract(self, name: str, column: Column, *, replaces: bool = False) -> None:
+        """Adds what a parser found. What an earlier parser found stays, unless this one `replaces` it.
 
-        Labels of streams count as being there even if a stage removed them, as in Loki.
+        It hides no label of the stream and no metadata. Labels of streams count even if a stage removed them, as in
+        Loki.
         """
         taken = self.original("stream", name).present | self.column("metadata", name).present
         if not taken.any():
-            self._add_parsed(name, column)
+            self._add_parsed(name, column, replaces)
             return
-        self._add_parsed(name, column.only(~taken))
-        self._add_parsed(name + EXTRACTED, column.only(taken))
+        self._add_parsed(name, column.only(~taken), replaces)
+        self._add_parsed(name + EXTRACTED, column.only(taken), replaces)
 
-    def _add_parsed(self, name: str, column: Column) -> None:
+    def _add_parsed(self, name: str, column: Column, replaces: bool = False) -> None:
         if column.present.any():
             known = self.column("parsed", name)
-            self.put("parsed", name, known.without_empty().over(column).over(known))
+            self.put("parsed", name, column.over(known) if replaces else known.over(column))
 
-    def add_empty(self, name: str, rows: Mask) -> None:
-        """Gives rows that do not have the label an empty one."""
-        lacking = rows & ~self.label(name).present
+    def add_empty(self, name: str, rows: Mask, *, replaces: bool = False) -> None:
+        """Gives rows that do not have the label an empty one, which may take the place of what a parser found."""
+        taken = self.original("stream", name).present | self.column("metadata", name).present
+        if not replaces:
+            taken |= self.column("parsed", name).present
+        lacking = rows & ~taken
         if lacking.any():
-            self._add_parsed(name, constant_column("", self.rows).only(lacking))
+            self._add_parsed(name, constant_column("", self.rows).only(lacking), replaces)
 
     def extracted(self, name: str) -> Mask:
         """Returns which rows have this label from a parser."""

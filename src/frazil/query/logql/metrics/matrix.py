@@ -47,10 +47,11 @@ def one_series(value: float, steps: int) -> Matrix:
 
 
 def labels_by(labels: SeriesLabels, names: frozenset[str]) -> SeriesLabels:
-    return tuple(each for each in labels if each[0] in names and each[1])
+    return tuple(each for each in labels if each[0] in names)
 
 
 def labels_without(labels: SeriesLabels, names: frozenset[str]) -> SeriesLabels:
+    """Leaves out these labels, and as Loki does those that are empty."""
     return tuple(each for each in labels if each[0] not in names and each[1])
 
 
@@ -62,7 +63,7 @@ def numbered(keys: Iterable[SeriesLabels]) -> tuple[NDArray[np.intp], list[Serie
 
 
 def merged(matrix: Matrix) -> Matrix:
-    """Makes one series of those with the same labels, which must not have samples at the same step."""
+    """Makes one series of those with the same labels. Where several have a sample, the last one counts."""
     groups, keys = numbered(matrix.series)
     if len(keys) == len(matrix.series):
         return matrix

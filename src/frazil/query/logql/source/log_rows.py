@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.formats.otlp.logs import TOPIC
 from frazil.query.logql.blocks import Selection
 from frazil.query.logql.columns import Mask, column_of
-from frazil.query.logql.memory_source import selected
 from frazil.query.logql.source.label_rules import SERVICE_NAME, LabelRules
 from frazil.query.logql.source.pushdown import predicate_of
 from frazil.query.logql.source.rows_block import (
@@ -22,8 +22,10 @@ from frazil.query.logql.source.rows_block import (
     RowsBlock,
     Streams,
     nanoseconds,
+    plain,
 )
-from frazil.scan.interface import Scanner, ScanRequest
+from frazil.query.logql.source.stream_matching import selected
+from frazil.scan.interface import Scanner, ScanRequest, ScanStatistics
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,11 @@ class LogRows:
     scanner: Scanner
     tenants: tuple[str, ...] | None
     rules: LabelRules = field(default_factory=LabelRules)
+    statistics: list[ScanStatistics] = field(default_factory=list, compare=False)
+    """What each scan of the query cost."""
 
     def select(self, selection: Selection) -> Iterator[RowsBlock]:
-        narrow = _only_services(selection)
+        narrow = self.rules.service_is_column and _only_services(selection)
         request = ScanRequest(
             topic=TOPIC,
             tenants=self.tenants,
@@ -46,6 +50,7 @@ class LogRows:
             order=selection.order,
         )
         scan = self.scanner.scan(request)
+        self.statistics.append(scan.statistics)
         if selection.order != "none" or not narrow:
             for batch in scan.batches():
                 yield from self._block(batch, selection)
@@ -53,8 +58,8 @@ class LogRows:
         columns = _columns(selection, (SERVICE_NAME,))
         for unit in scan.units():
             batch = unit.read(columns)
-            if batch.column(SERVICE_NAME).null_count:
-                # What these rows are called depends on their other attributes.
+            if pc.any(pc.equal(pc.fill_null(plain(batch.column(SERVICE_NAME)), ""), "")).as_py():
+                # What these rows are called depends on their other labels.
                 yield from self._block(unit.read(request.columns), selection)
             else:
                 yield from self._block(batch, selection, _services(batch))

@@ -62,6 +62,8 @@ class Findings:
         self.faults: dict[int, tuple[str, str | None]] = {}
         self.missing: dict[str, list[int]] = {}
         """Lines that do not have what a label was to be made of; it is empty there."""
+        self.missing_replaces = False
+        """Whether such an empty label takes the place of what an earlier parser found."""
 
     def add(self, line: int, name: str, value: str) -> None:
         self._labels.setdefault(name, {}).setdefault(line, value)
@@ -110,11 +112,12 @@ def apply(
     filled: bool = True,
     always: bool = False,
     done: Mask | None = None,
+    replaces: bool = False,
 ) -> Codes:
     """Parses the lines of all rows that still miss a wanted label, or of all rows if `always`.
 
-    Empty lines are left out if `filled`, and so are rows that are `done`. Returns for each row the number of its line
-    as `parse` had it.
+    Empty lines are left out if `filled`, and so are rows that are `done`. What is found may take the place of what
+    earlier parsers found (`replaces`). Returns for each row the number of its line as `parse` had it.
     """
     rows = np.ones(frame.rows, np.bool_) if always else wanted.missing(frame)
     if done is not None:
@@ -126,10 +129,10 @@ def apply(
     parse(lines.to_pylist(), findings)
     for name, column in findings.columns(len(lines)).items():
         if name in wanted:
-            frame.extract(name, spread(column, line_of_row))
+            frame.extract(name, spread(column, line_of_row), replaces=replaces)
     for name, missed in findings.missing.items():
         if name in wanted:
-            frame.add_empty(name, _rows_of(missed, line_of_row, len(lines)))
+            frame.add_empty(name, _rows_of(missed, line_of_row, len(lines)), replaces=findings.missing_replaces)
     _mark(frame, findings, line_of_row, len(lines))
     return line_of_row
 

@@ -30,7 +30,7 @@ _DEPTH = 200
 def parse_json(stage: JsonParser, frame: Frame, wanted: Wanted) -> None:
     if stage.extractions:
         paths = [(each.label, path_of(each.source)) for each in stage.extractions if each.label in wanted]
-        apply(frame, wanted, lambda lines, findings: _find_paths(lines, findings, paths))
+        apply(frame, wanted, lambda lines, findings: _find_paths(lines, findings, paths), replaces=True)
     else:
         done = extract_clean(FLAT_JSON, frame, wanted)
         apply(frame, wanted, lambda lines, findings: _find_all(lines, findings, wanted), filled=False, done=done)

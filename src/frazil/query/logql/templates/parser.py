@@ -226,15 +226,17 @@ class _Parser:
     def _argument(self, token: Token) -> Argument:
         argument = self._operand(token)
         names: list[str] = []
+        chained_at = token.at
         while (follows := self._next) is not None and follows.kind == "field" and not follows.spaced:
+            chained_at = chained_at if names else follows.at
             names.append(self._take().text[1:])
         if not names:
             return argument
         if isinstance(argument, Constant):
             raise self._fault(f"unexpected . after term {quoted(str(argument))}")
         if isinstance(argument, Field):
-            return Field(argument.base, argument.names + tuple(names), argument.at)
-        return Field(None if isinstance(argument, Dot) else argument, tuple(names), token.at)
+            return Field(argument.base, argument.names + tuple(names), chained_at)
+        return Field(None if isinstance(argument, Dot) else argument, tuple(names), chained_at)
 
     def _operand(self, token: Token) -> Argument:
         self._at += 1

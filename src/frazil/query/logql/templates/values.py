@@ -119,8 +119,9 @@ def as_int(value: object) -> int:
 
 
 def _int_of_text(text: str) -> int:
+    base = 8 if text.lstrip("+-")[:1] == "0" and text.lstrip("+-")[1:].isdecimal() else 0
     try:
-        return int(text, 10)
+        return int(text, base)
     except ValueError:
         pass
     try:
