@@ -345,6 +345,15 @@ def depth(node: Node) -> int:
     return deepest
 
 
+def walk(node: Node) -> Iterator[Node]:
+    """Returns the node and everything below it."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(reversed(list(node.children())))
+
+
 def unwrap(node: Node) -> Node:
     """Returns the node inside any parentheses."""
     while isinstance(node, Paren):
