@@ -253,7 +253,7 @@ class ScannedTopic:
 
 
 def _needs_offsets_only(rules: RowRules, reader: RowReader) -> bool:
-    return rules.keeps_all and not reader.filter.columns and set(reader.columns) <= {PARTITION, OFFSET}
+    return rules.keeps_all and reader.filter.lets_all_through and set(reader.columns) <= {PARTITION, OFFSET}
 
 
 def _tenants_key(wanted: RowFilter) -> tuple[object, ...]:

@@ -59,6 +59,11 @@ class RowFilter:
     where_columns: tuple[str, ...] = ()
 
     @property
+    def lets_all_through(self) -> bool:
+        """Returns whether there is no condition. A condition need not look at columns: it may be false for all."""
+        return self.tenants is None and self.time is None and self.where is None
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Returns the columns that the filter looks at."""
         time = self.time.column.columns if self.time else ()
