@@ -16,15 +16,12 @@ def tag_filter(text: str) -> Expression:
         return whole
     inner = text.strip().removeprefix("{")
     inner = inner.rpartition("}")[0] or inner
-    found = TRUE_EXPRESSION
+    found: Expression = TRUE
     for part in inner.split("&&"):
         condition = _readable("{" + part + "}")
         if condition is not None and condition != TRUE:
             found = condition if found == TRUE else Binary("&&", found, condition)
     return found
-
-
-TRUE_EXPRESSION: Expression = TRUE
 
 
 def _readable(text: str) -> Expression | None:

@@ -147,9 +147,6 @@ class Elements:
                 self._columns[field] = self._spans.column(field).take(self.owners)
         return self._columns[field]
 
-    def elements(self, kind: str) -> Elements:
-        raise NotImplementedError(f"the {kind}s of a {self.kind}")
-
     def exists(self, found: Bools) -> Bools:
         """Tells which spans have an element that was found."""
         result = np.zeros(self._spans.count, bool)

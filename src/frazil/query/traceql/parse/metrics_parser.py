@@ -6,7 +6,7 @@ from typing import cast
 
 from frazil.query.traceql.parse.constants import parse_constant
 from frazil.query.traceql.parse.expressions import parse_field, parse_fields, parse_filter, parse_literal
-from frazil.query.traceql.parse.names import SECOND_STAGES
+from frazil.query.traceql.parse.names import COMPARISONS, SECOND_STAGES
 from frazil.query.traceql.parse.operands import METRICS, Operand
 from frazil.query.traceql.parse.token_stream import TokenStream
 from frazil.query.traceql.parse.tokens import FLOAT, INTEGER
@@ -21,7 +21,6 @@ from frazil.query.traceql.parse.tree import (
     Threshold,
 )
 
-_COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 _COUNTING = ("rate", "count_over_time")
 
 
@@ -55,7 +54,7 @@ def parse_second_stages(tokens: TokenStream, metrics: Operand) -> Operand:
             limit = _literal(tokens, INTEGER)
             tokens.expect(")")
             stages.append(Limit(function.kind, cast(int, limit.value), at=function.start))
-        elif tokens.takes(*_COMPARISONS):
+        elif tokens.takes(*COMPARISONS):
             stages.append(Threshold(token.kind, parse_constant(tokens), at=token.start))
         else:
             break

@@ -105,6 +105,8 @@ KEYWORDS = (
     | {"true", "false", "nil", "by", "coalesce", "select", "with"}
 )
 
+COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+"""These compare numbers."""
 STRUCTURAL = ("!>>", "!<<", "&>>", "&<<", "!>", "!<", "!~", "&>", "&<", "&~", ">>", "<<", ">", "<", "~")
 OPERATORS = (*STRUCTURAL, "!=", "&&", "||", ">=", "<=", "=~", *"!{}()|=,+-*/%^")
 """Each symbol that the language has."""

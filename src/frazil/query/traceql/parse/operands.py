@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast
 
 from frazil.query.traceql.parse.folding import fold_binary
-from frazil.query.traceql.parse.names import STRUCTURAL, Type
+from frazil.query.traceql.parse.names import COMPARISONS, STRUCTURAL, Type
 from frazil.query.traceql.parse.token_stream import TokenStream
 from frazil.query.traceql.parse.tokens import Token
 from frazil.query.traceql.parse.tree import (
@@ -42,7 +42,7 @@ PLAIN_STAGES: frozenset[Kind] = frozenset({"spanset", "stage", "scalar filter"})
 _Part: TypeAlias = (
     Filter | SpansetOperation | Pipeline | Scalar | ScalarFilter | GroupBy | Coalesce | Select | Metrics
 )
-_COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
+_COMPARISONS = frozenset(COMPARISONS)
 _JOINS = frozenset({"&&", "||", *STRUCTURAL})
 _OF_NUMBERS = frozenset("+-*/%^")
 _OF_METRICS = frozenset("+-*/")

@@ -14,7 +14,7 @@ from frazil.query.traceql.parse.expressions import (
     parse_literal,
 )
 from frazil.query.traceql.parse.metrics_parser import parse_metrics_function, parse_second_stages
-from frazil.query.traceql.parse.names import AGGREGATES, METRICS_FUNCTIONS, STRUCTURAL
+from frazil.query.traceql.parse.names import AGGREGATES, COMPARISONS, METRICS_FUNCTIONS, STRUCTURAL
 from frazil.query.traceql.parse.operands import METRICS, PLAIN_STAGES, Operand, combine
 from frazil.query.traceql.parse.token_stream import TokenStream
 from frazil.query.traceql.parse.tokens import END, IDENTIFIER
@@ -33,10 +33,9 @@ from frazil.query.traceql.parse.tree import (
 
 MAX_BYTES = 131_072
 
-_COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 _PRECEDENCE = {
     **dict.fromkeys(("&&", "||"), 2),
-    **dict.fromkeys((*_COMPARISONS, *STRUCTURAL), 3),
+    **dict.fromkeys((*COMPARISONS, *STRUCTURAL), 3),
     **dict.fromkeys(("+", "-"), 4),
     **dict.fromkeys(("*", "/", "%"), 6),
     "^": 7,
@@ -106,7 +105,7 @@ def _operation(tokens: TokenStream, least: int, *, first: bool = True) -> Operan
     levels = 0
     while (power := _PRECEDENCE.get(tokens.next.kind, -1)) >= least:
         operator = tokens.next
-        if left.kind == METRICS and operator.kind in _COMPARISONS:
+        if left.kind == METRICS and operator.kind in COMPARISONS:
             break
         left.check_before(operator, tokens)
         tokens.take()

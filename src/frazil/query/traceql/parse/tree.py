@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from frazil.query.traceql.parse.durations import format_duration
 from frazil.query.traceql.parse.literals import LEAST, write_float, write_text
-from frazil.query.traceql.parse.names import NAME_ENDS, STRUCTURAL, Type
+from frazil.query.traceql.parse.names import NAME_ENDS, Type
 
 Value: TypeAlias = str | int | float | bool | None
 
@@ -127,10 +127,6 @@ class SpansetOperation(Node):
     def __str__(self) -> str:
         wrapped = isinstance(self.left, Pipeline) or isinstance(self.right, Pipeline)
         return f"{_side(self.left, wrapped)} {self.operator} {_side(self.right, wrapped)}"
-
-    @property
-    def structural(self) -> bool:
-        return self.operator in STRUCTURAL
 
 
 @dataclass(frozen=True)
