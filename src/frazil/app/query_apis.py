@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from frazil.engine.interface import QueryRoute
 from frazil.query.promql.api.routes import ROUTES as PROMETHEUS_ROUTES
-from frazil.web.ports.contributions import PROMETHEUS
+from frazil.query.traceql.api.routes import ROUTES as TEMPO_ROUTES
+from frazil.web.ports.contributions import PROMETHEUS, TEMPO
 
-QUERY_APIS: Mapping[str, Sequence[QueryRoute]] = {PROMETHEUS: PROMETHEUS_ROUTES}
+QUERY_APIS: Mapping[str, Sequence[QueryRoute]] = {PROMETHEUS: PROMETHEUS_ROUTES, TEMPO: TEMPO_ROUTES}
