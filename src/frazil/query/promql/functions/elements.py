@@ -22,7 +22,7 @@ def sign(values: Floats) -> Floats:
 
 
 def log2(values: Floats) -> Floats:
-    """Returns logarithms as Go computes them, from fraction and exponent: beside 1 they differ visibly from others."""
+    """Returns logarithms as Go does, from fraction and exponent: near 1 they differ visibly from others."""
     fraction, exponent = np.frexp(values)
     return np.where(fraction == 0.5, exponent - 1.0, np.log(fraction) * (1 / np.log(2.0)) + exponent)
 
