@@ -28,7 +28,7 @@ def log2(values: Floats) -> Floats:
 
 
 def log10(values: Floats) -> Floats:
-    return log2(values) * (np.log(2.0) / np.log(10.0))
+    return np.asarray(log2(values) * (np.log(2.0) / np.log(10.0)))
 
 
 FLOAT_FUNCTIONS: dict[str, Elementwise] = {
