@@ -21,6 +21,16 @@ def sign(values: Floats) -> Floats:
     return np.where(values < 0, -1.0, np.where(values > 0, 1.0, values))
 
 
+def log2(values: Floats) -> Floats:
+    """Returns logarithms as Go does, from fraction and exponent: near 1 they differ visibly from others."""
+    fraction, exponent = np.frexp(values)
+    return np.where(fraction == 0.5, exponent - 1.0, np.log(fraction) * (1 / np.log(2.0)) + exponent)
+
+
+def log10(values: Floats) -> Floats:
+    return np.asarray(log2(values) * (np.log(2.0) / np.log(10.0)))
+
+
 FLOAT_FUNCTIONS: dict[str, Elementwise] = {
     "abs": np.abs,
     "ceil": np.ceil,
@@ -28,8 +38,8 @@ FLOAT_FUNCTIONS: dict[str, Elementwise] = {
     "exp": np.exp,
     "sqrt": np.sqrt,
     "ln": np.log,
-    "log2": np.log2,
-    "log10": np.log10,
+    "log2": log2,
+    "log10": log10,
     "sgn": sign,
     "deg": lambda v: v * 180 / np.pi,
     "rad": lambda v: v * np.pi / 180,
