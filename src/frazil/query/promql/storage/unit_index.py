@@ -87,15 +87,6 @@ class UnitIndex:
         own = self.rows.nbytes + self.offsets.nbytes + self.times.nbytes + self.places.nbytes
         return own + label_bytes(self.labels)
 
-    @property
-    def firsts(self) -> Ints:
-        """Returns the time of the first row of each series."""
-        return self.times[self.offsets[:-1]]
-
-    @property
-    def lasts(self) -> Ints:
-        return self.times[self.offsets[1:] - 1]
-
 
 def label_bytes(labels: LabelTable) -> int:
     return sum(4 * labels.size + 80 * len(column.values) for column in labels.columns.values())
