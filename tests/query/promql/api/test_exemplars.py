@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import orjson
+from google.protobuf.message import Message
 
 from frazil.engine.interface import QueryRequest
 from frazil.formats.otlp.metrics import TOPIC
@@ -26,7 +27,7 @@ def request(path: str, *given: tuple[str, str]) -> QueryRequest:
     return QueryRequest("GET", path, {}, urlencode(given), {}, b"", (TENANT,), "prometheus")
 
 
-def context(world: World, written: WriteRequest) -> PlainContext:
+def context(world: World, written: Message) -> PlainContext:
     world.append(TOPIC, rows_of(written, tenants=[TENANT]).batch)
     return PlainContext(world.config, TopicScanner(world.config))
 
