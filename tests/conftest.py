@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import random
 import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -68,11 +72,18 @@ def _needs_server(item: pytest.Item) -> bool:
         return True
     if _KINDS.intersection(_texts(item)) or item.get_closest_marker("xdist_group"):
         return True
-    names = vars(getattr(item, "module", None) or object)
-    return any(
-        value is subprocess or str(getattr(value, "__module__", "")).startswith("tests.servers")
-        for value in names.values()
-    )
+    return _starts_processes(getattr(item, "module", None))
+
+
+@cache
+def _starts_processes(module: ModuleType | None) -> bool:
+    """Tells whether a module of tests, or one that it imports from, starts servers or processes."""
+    used = {str(getattr(value, "__module__", "")) for value in vars(module or object).values()}
+    if any(name.startswith("tests.servers") for name in used):
+        return True
+    # A module's own tests are among its values, so it is one of these.
+    beside = [sys.modules[name] for name in used if name.startswith("tests.") and name in sys.modules]
+    return any(value is subprocess or value is multiprocessing for each in beside for value in vars(each).values())
 
 
 def _texts(item: pytest.Item) -> list[str]:

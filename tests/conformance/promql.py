@@ -28,12 +28,14 @@ Outcome = tuple[int, str | None]
 """The line of an evaluation, and what is wrong, or None."""
 
 
-def main(directory: str, *flags: str) -> int:
+def main(directory: Path, *flags: str) -> int:
     """Runs all scripts of a directory; returns 0 if everything passes."""
     unknown = [flag for flag in flags if flag != "--engine"]
     if unknown:
         raise SystemExit(f"unknown: {' '.join(unknown)}")
-    paths = sorted(Path(directory).glob("*.test"))
+    paths = sorted(directory.glob("*.test"))
+    if not paths:
+        raise SystemExit(f"no scripts in {directory}")
     texts = [path.read_text() for path in paths]
     passed = failed = 0
     with TemporaryDirectory() as folder:
@@ -143,7 +145,3 @@ def run(command: Evaluate, query: str, ask: object) -> Answer | None:
     except Mismatch as mismatch:
         raise Mismatch(f"{query}: {mismatch}") from None
     return answer
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

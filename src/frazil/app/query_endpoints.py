@@ -30,7 +30,7 @@ MAX_IN_FLIGHT_BYTES = 4 * MAX_BODY_BYTES
 
 def query_admission(metrics: CollectorRegistry) -> Admission:
     gauge = Gauge("frazil_query_in_flight_bytes", "Bytes of queries that are not answered yet.", registry=metrics)
-    return Admission(MAX_IN_FLIGHT_BYTES, gauge, "of queries")
+    return Admission(MAX_IN_FLIGHT_BYTES, "of queries", gauge)
 
 
 class Room(Protocol):

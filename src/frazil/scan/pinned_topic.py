@@ -53,6 +53,12 @@ class PinnedTopic:
         return self._snapshot.projection(None).arrow
 
     @property
+    def complete(self) -> bool:
+        """Returns whether every record is seen that was acknowledged before: not if a tail is on another machine, or
+        in the memory of another process."""
+        return all(extent.has_tail for extent in self._snapshot.extents.values())
+
+    @property
     def iceberg_schema(self) -> Schema:
         return self._snapshot.schema
 

@@ -10,12 +10,18 @@ from frazil.errors import TooMuch
 class Admission:
     """Counts the bytes in flight. It belongs to the event loop."""
 
-    def __init__(self, most_bytes: int, gauge: Gauge, setting: str) -> None:
-        """`setting` says where the limit comes from."""
+    def __init__(self, most_bytes: int, setting: str, gauge: Gauge | None = None) -> None:
+        """`setting` says where the limit comes from; `gauge` shows the bytes in flight."""
         self._setting = setting
         self._most = most_bytes
         self._used = 0
-        gauge.set_function(lambda: self._used)
+        if gauge is not None:
+            gauge.set_function(lambda: self._used)
+
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes in flight now."""
+        return self._used
 
     def ticket(self) -> Ticket:
         """Returns the ticket of one request, from its first byte to its answer."""

@@ -15,6 +15,8 @@ from frazil.web.error_texts import text_for_client
 from frazil.web.failures import failure_of
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
+COMPLETE = "x-frazil-complete"
+"""This header is `false` if the answer may lack the newest records, because a tail of the log is elsewhere."""
 
 
 def rows_answer(request: Request, rows: pa.Table, headers: Mapping[str, str] | None = None) -> Response:

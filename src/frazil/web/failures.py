@@ -66,6 +66,10 @@ INVALID = FailureKind("invalid", 400, "INVALID_ARGUMENT")
 TOO_COSTLY = FailureKind("too costly", 400, "INVALID_ARGUMENT")
 """The query is understood, and needs more than a query may have."""
 NOT_FOUND = FailureKind("not found", 404, "NOT_FOUND")
+NOT_SUBSCRIBED = FailureKind("not subscribed", 404, "INVALID_ARGUMENT")
+"""A client speaks of a subscription that it does not have. Over gRPC only topics and ids are NOT_FOUND."""
+OTHERWISE_SUBSCRIBED = FailureKind("otherwise subscribed", 409, "INVALID_ARGUMENT")
+"""The subscription, or its consumer, is another than the client takes it for."""
 STALLED = FailureKind("stalled", 408, "UNAVAILABLE")
 CONFLICT = FailureKind("conflict", 409, "FAILED_PRECONDITION")
 MOVED = FailureKind("moved", 409, "UNAVAILABLE")
@@ -97,14 +101,14 @@ _KINDS: dict[type[BaseException], FailureKind] = {
     InvalidTopic: INVALID,
     QueryTooLarge: TOO_COSTLY,
     TopicNotFound: NOT_FOUND,
-    SubscriptionNotFound: NOT_FOUND,
+    SubscriptionNotFound: NOT_SUBSCRIBED,
     NotBuffered: NOT_FOUND,
     IdUnknown: NOT_FOUND,
     BodyStalled: STALLED,
     TopicMismatch: CONFLICT,
-    SubscriptionMismatch: CONFLICT,
+    SubscriptionMismatch: OTHERWISE_SUBSCRIBED,
     SubscriptionFenced: MOVED,
-    ConsumerGone: CONFLICT,
+    ConsumerGone: OTHERWISE_SUBSCRIBED,
     SequenceTooOld: CONFLICT,
     EpochChanged: MOVED,
     ProducerRefused: EXISTS,

@@ -288,7 +288,7 @@ def test_requests_that_would_fill_memory_are_told_to_come_back(tmp_path: Path) -
             yield b"x"
 
         others = [asyncio.create_task(served.ask("POST", "/topics/orders", content=body())) for _ in range(4)]
-        while served.part._api._room._used < 4_000_000:
+        while served.part._api._room.nbytes < 4_000_000:
             await asyncio.sleep(0.01)
         answer = await served.client.post("/topics/orders", content=b"x" * 900_000)
         assert answer.status_code == 429

@@ -12,6 +12,9 @@ import pytest
 from frazil.errors import ConfigError, JarsUnavailable
 from frazil.pipeline.spark.jars import Mirror, Pin, fetch_jars
 
+# Spark's resolver of jars runs in processes of their own.
+pytestmark = pytest.mark.server
+
 PACKAGE = "org.example:thing_2.13:1.2.3"
 RUNNER = "org.example:thing_2.13:1.2.3:runner"
 CONTENT = b"not much of a jar"

@@ -51,7 +51,7 @@ class Driver:
                     json.dumps(told),
                 ],
                 cwd=self.work,
-                env={**environ, "TMPDIR": str(self.temporary), "PYTHONPATH": str(root)},
+                env={**environ, "TMPDIR": str(self.temporary), "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

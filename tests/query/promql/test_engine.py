@@ -9,6 +9,7 @@ import pytest
 from frazil.query.promql.engine.query import Answer, query_instant, query_range
 from frazil.query.promql.evaluation.options import EngineOptions
 from frazil.query.promql.histograms.histogram import Buckets, Histogram
+from frazil.query.promql.parse import parse
 from frazil.query.promql.problems import DurationError, ExecutionError, InvalidQuery, TooManySamples
 from frazil.query.promql.series.memory import MemorySource
 from frazil.query.promql.series.source import STALE
@@ -158,6 +159,13 @@ def test_queries_hold_so_many_samples_and_no_more(source: MemorySource) -> None:
         query_range(source, "sum(rate(gauge[5m:1ms]))", 0, MINUTE, MINUTE, EngineOptions(max_samples=100_000))
 
 
+def test_only_the_samples_of_the_windows_count(source: MemorySource) -> None:
+    few = EngineOptions(max_samples=40)
+    assert len(values(query_instant(source, "rate(requests_total[1m])", 5 * MINUTE, few))) == 3
+    with pytest.raises(TooManySamples):
+        query_instant(source, "rate(requests_total[10m])", 10 * MINUTE, few)
+
+
 def test_queries_can_be_stopped(source: MemorySource) -> None:
     class Stopped(Exception):
         pass
@@ -183,6 +191,16 @@ def test_scalars_texts_and_raw_samples(source: MemorySource) -> None:
     assert raw.type == ValueType.MATRIX
     assert raw.ranges is not None
     assert raw.ranges.floats[0].times.tolist() == [45_000, 60_000]
+
+
+def test_deep_queries_are_answered(source: MemorySource) -> None:
+    chain = " + ".join(['gauge{job="a"}'] * 190)
+    assert list(values(query_instant(source, chain, MINUTE)).values()) == [190.0]
+    nested = "abs(" * 70 + 'gauge{job="a"}' + ")" * 70
+    assert str(parse(nested)) == nested
+    answer = query_range(source, nested, 0, MINUTE, MINUTE)
+    assert answer.matrix is not None
+    assert answer.matrix.values.tolist() == [[1.0, 1.0]]
 
 
 def test_an_empty_source_has_empty_answers() -> None:

@@ -144,6 +144,12 @@ def test_positions_and_deep_nesting() -> None:
         parse("(" * 500 + "a" + ")" * 500)
     with pytest.raises(ParseError, match="nested"):
         parse("x[" + "-" * 500 + "5m]")
+    with pytest.raises(ParseError, match="nested"):
+        parse("x[" + "1+" * 500 + "5m]")
+    with pytest.raises(ParseError, match="levels"):
+        parse(" + ".join(["x"] * 500))
+    with pytest.raises(ParseError, match="levels"):
+        parse("x" + "[5m:1m]" * 500)
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join) | st.text(max_size=30))

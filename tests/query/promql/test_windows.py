@@ -102,6 +102,21 @@ class Shared:
         return [self.block]
 
 
+@given(st.lists(SERIES, min_size=1, max_size=5), st.data())
+def test_series_can_be_taken(data: list[list[tuple[int, float]]], draw: st.DataObject) -> None:
+    source = MemorySource()
+    for number, gaps in enumerate(data):
+        source.add({"n": str(number)}, [(time, value, 0) for time, value in timed(gaps)])
+    samples = source.whole().floats
+    rows = draw.draw(st.lists(st.integers(0, len(data) - 1), max_size=6))
+    taken = samples.take(np.array(rows, np.int64))
+    assert taken.series == len(rows)
+    for at, row in enumerate(rows):
+        one, other = taken.part(at, at + 1), samples.part(row, row + 1)
+        assert one.times.tolist() == other.times.tolist()
+        assert np.array_equal(one.values, other.values, equal_nan=True)
+
+
 QUERIES = [
     *(
         f"{name}(m[45s])"

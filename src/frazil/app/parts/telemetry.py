@@ -61,7 +61,7 @@ class TelemetryPart:
         limits = TenantLimits(config.telemetry, clock.monotonic)
         most, most_append = config.telemetry.max_body_mb * MIB, config.log.max_append_mb * MIB
         admission = Admission(
-            config.telemetry.max_in_flight_mb * MIB, self._metrics.in_flight, "`telemetry.max_in_flight_mb`"
+            config.telemetry.max_in_flight_mb * MIB, "`telemetry.max_in_flight_mb`", self._metrics.in_flight
         )
         context = EndpointContext(admission, self._metrics, most)
         unstored = UnstoredRows(config.telemetry.max_in_flight_mb * MIB)

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 import pyarrow as pa
 from starlette.requests import Request
 
-from frazil.errors import BodyTooLarge, BodyUnsupported, BufferFull, InvalidMessage
+from frazil.errors import BodyTooLarge, BodyUnsupported, InvalidMessage
 from frazil.topics.messages import MESSAGE, conform_messages
+from frazil.web.admission import Admission, Ticket
 from frazil.web.asgi import AsgiBody
 from frazil.web.bodies import read_body
 
@@ -24,30 +25,29 @@ class BodyMemory:
 
     def __init__(self, largest_body: int) -> None:
         self.largest_body = largest_body
-        self._used = 0
+        setting = f"{IN_FLIGHT} times `log.max_append_mb`"
+        self._admission = Admission(IN_FLIGHT * largest_body, setting)
+
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes that are being processed now."""
+        return self._admission.nbytes
 
     @contextmanager
     def reading(self, request: Request) -> Iterator[Body]:
         """Counts the body of one request from its first byte to its answer."""
-        body = Body(self, request)
+        ticket = self._admission.ticket()
         try:
-            yield body
+            yield Body(ticket, self.largest_body, request)
         finally:
-            self._used -= body.nbytes
-
-    def take(self, nbytes: int, own: int) -> None:
-        most = IN_FLIGHT * self.largest_body
-        # A request that is alone is always admitted, because its size has its own limit.
-        if self._used > own and self._used + nbytes > most:
-            raise BufferFull(f"More than {most:,} bytes of messages are being worked on. Send it again later.")
-        self._used += nbytes
+            ticket.give_back()
 
 
 class Body:
-    def __init__(self, room: BodyMemory, request: Request) -> None:
-        self._room = room
+    def __init__(self, ticket: Ticket, most: int, request: Request) -> None:
+        self._ticket = ticket
+        self._most = most
         self._request = request
-        self.nbytes = 0
 
     async def read(self) -> bytes:
         """Reads the whole body. A body over the limit is refused before all of it has arrived."""
@@ -58,15 +58,14 @@ class Body:
         return await read_body(incoming, self._count)
 
     def _count(self, part: bytes) -> None:
-        self._check(self.nbytes + len(part))
-        self._room.take(len(part), self.nbytes)
-        self.nbytes += len(part)
+        self._check(self._ticket.nbytes + len(part))
+        self._ticket.add(len(part))
 
     def _check(self, nbytes: int) -> None:
-        most = self._room.largest_body
-        if nbytes > most:
+        if nbytes > self._most:
             raise BodyTooLarge(
-                f"The body is over the limit of {most:,} bytes (`log.max_append_mb`). Send fewer messages at a time."
+                f"The body is over the limit of {self._most:,} bytes (`log.max_append_mb`). Send fewer messages at a "
+                f"time."
             )
 
 

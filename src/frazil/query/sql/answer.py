@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pyarrow as pa
 
 from frazil.engine.interface import QueryRequest, Reply
@@ -12,8 +10,7 @@ from frazil.errors import FrazilError
 from frazil.formats.json_rows import rows_to_json
 from frazil.query.sql.session import SqlSession
 from frazil.query.sql.time_limit import took_too_long
-from frazil.scan.log_extents import Tails
-from frazil.web.answers import ARROW_STREAM, accepts_arrow
+from frazil.web.answers import ARROW_STREAM, COMPLETE, accepts_arrow
 
 
 def answer(request: QueryRequest, query: RunningQuery) -> Reply:
@@ -30,9 +27,10 @@ def answer(request: QueryRequest, query: RunningQuery) -> Reply:
     finally:
         session.prepare()
     query.statistics.rows_out = len(rows)
+    headers = {} if session.complete else {COMPLETE: "false"}
     if accepts_arrow(request.headers.get("accept", "")):
-        return Reply(200, {"content-type": ARROW_STREAM}, [_stream(rows)])
-    return Reply(200, {"content-type": "application/json"}, [rows_to_json(rows)])
+        return Reply(200, {"content-type": ARROW_STREAM, **headers}, [_stream(rows)])
+    return Reply(200, {"content-type": "application/json", **headers}, [rows_to_json(rows)])
 
 
 def warm(resources: Resources) -> None:
@@ -41,11 +39,7 @@ def warm(resources: Resources) -> None:
 
 
 def _session(resources: Resources) -> SqlSession:
-    def tails_of(topics: Iterable[str]) -> Tails:
-        views = resources.tails_of(topics)
-        return lambda topic: views.get(topic, {})
-
-    return SqlSession(resources.config, tails_of)
+    return SqlSession(resources.config, resources.scanner)
 
 
 def _stream(rows: pa.Table) -> bytes:

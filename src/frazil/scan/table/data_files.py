@@ -59,16 +59,18 @@ class TableFile:
 class DataFiles:
     """Reads the files of one table as it was when it was loaded. Any thread may use it.
 
-    `schema` is the schema that the table is going to have, if it is known to grow.
+    `schema` is the schema that the table is going to have, if it is known to grow. `like` has read files of the same
+    table with the same columns.
     """
 
-    def __init__(self, table: Table, schema: Schema, footers: BoundedCache) -> None:
+    def __init__(self, table: Table, schema: Schema, footers: BoundedCache, like: DataFiles | None = None) -> None:
         self.metadata = table.metadata
         self._io = table.io
         self._name = name_of(table)
         self._verifying = VerifyingFileIO.of(table)
         self._footers = footers
-        self._columns = SchemaCache(lambda found: FileColumns(found, self.metadata, schema))
+        made = SchemaCache(lambda found: FileColumns(found, self.metadata, schema))
+        self._columns: SchemaCache[FileColumns] = made if like is None else like._columns
 
     def footer(self, file: TableFile) -> Footer:
         """Returns the footer of a file, which is read once."""

@@ -117,13 +117,13 @@ class Calls(ABC):
         if node.function == "scalar":
             vector = self.vector(node.arguments[0], steps)
             number = vector.present.sum(axis=0)
-            values = np.where(vector.present, vector.values, 0.0).sum(axis=0)
+            values = np.zeros(steps.count)
             if vector.size:
                 first = np.argmax(vector.present, axis=0)
                 values = vector.values[first, np.arange(steps.count)]
             return np.where(number == 1, values, np.nan)
         left, right = (self.scalar(argument, steps) for argument in node.arguments)
-        return np.minimum(left, right) if node.function == "min_of" else np.maximum(left, right)
+        return elements.lesser(left, right) if node.function == "min_of" else elements.greater(left, right)
 
     def calendar(self, node: Call, steps: Steps) -> Matrix:
         if not node.arguments:
@@ -158,7 +158,7 @@ class Calls(ABC):
             found = Matrix(vector.labels, values, vector.mask, None, vector.dropped)
             return drop_names(found, self.delayed)
         parts = []
-        for newest in select_instant(self.evaluation, selector, steps):
+        for newest in select_instant(self.evaluation, selector, steps, with_times=True):
             times = newest.times if node.function == "timestamp" else newest.starts
             parts.append(Matrix(newest.matrix.labels, times / 1000, newest.matrix.mask))
         if node.function == "start_timestamp" and not self.evaluation.options.start_timestamps:
@@ -251,15 +251,13 @@ class Calls(ABC):
             mask = np.concatenate(parts) if parts else np.zeros((0, steps.count), bool)
             return absence(mask, absence_labels(argument), steps.count)
         call = RangeCall(self.evaluation, node, argument, steps, ranges, scalars)
-        if node.function == "quantile_over_time" and any(
-            block.labels.size and (call.windows(block.floats).widths > 0).any() for block in ranges.blocks
-        ):
-            self.warn_of_quantile(scalars[0], node.arguments[0])
         found = []
         for block, dropped in zip(ranges.blocks, ranges.dropped, strict=True):
             matrix = evaluate_block(call, block)
             found.append(self.finish_range(call, replace(matrix, dropped=dropped)))
         result = stack(found, steps.count).without_empty()
+        if node.function == "quantile_over_time" and result.size:
+            self.warn_of_quantile(scalars[0], node.arguments[0])
         if not self.delayed and not self.keeps_name(node):
             fail_on_same(result.labels)
         return result

@@ -130,8 +130,9 @@ class Evaluator(Calls):
         if node.op in PIECEWISE:
             if node.op in ("sum", "avg") and self.may_overflow(matrix):
                 return aggregate.in_order(self.evaluation, node, matrix, None)
-            pieces = iter([aggregate.Piece(0, matrix)])
-            return aggregate.aggregate(self.evaluation, node, matrix.labels, pieces, steps.count)
+            return aggregate.aggregate(
+                self.evaluation, node, matrix.labels, lambda: aggregate.pieces_of(matrix, node), steps.count
+            )
         if node.op in ("stddev", "stdvar"):
             return aggregate.in_order(self.evaluation, node, matrix, None)
         assert node.parameter is not None
@@ -170,8 +171,6 @@ class Evaluator(Calls):
         ranges = select_range(self.evaluation, argument, steps, reach=True)
         if any(block.histograms is not None for block in ranges.blocks) or not ranges.blocks:
             return None
-        if any(block.floats.count and largest(block) > HUGE for block in ranges.blocks):
-            return None
         range_call = RangeCall(self.evaluation, call, call.arguments[0], steps, ranges, [])
         labels = concatenate([block.labels for block in ranges.blocks])
         if not self.keeps_name(call):
@@ -184,15 +183,24 @@ class Evaluator(Calls):
                     end = min(begin + CHUNK, block.labels.size)
                     rows = np.arange(begin, end)
                     part = SeriesBlock(block.labels.take(rows), block.floats.part(begin, end))
+                    if largest(part) > HUGE:
+                        raise OverflowError
                     matrix = self.finish_range(range_call, evaluate_block(range_call, part))
                     self.evaluation.samples -= int(matrix.present.sum())
-                    yield aggregate.Piece(first, matrix)
-                    first += end - begin
+                    yield aggregate.Piece(rows + first, matrix)
+                first += block.labels.size
 
-        return aggregate.aggregate(self.evaluation, node, labels, pieces(), steps.count)
+        try:
+            return aggregate.aggregate(self.evaluation, node, labels, pieces, steps.count)
+        except OverflowError:
+            return None
 
 
 def largest(block: SeriesBlock) -> float:
-    values = block.floats.values
-    finite = np.abs(values[np.isfinite(values)])
+    """Returns the greatest distance from 0 of all finite values."""
+    sizes = np.abs(block.floats.values)
+    found = float(sizes.max()) if sizes.size else 0.0
+    if found < np.inf:
+        return found
+    finite = sizes[np.isfinite(sizes)]
     return float(finite.max()) if finite.size else 0.0

@@ -9,7 +9,7 @@ import numpy as np
 from frazil.query.promql.engine.evaluator import Evaluator
 from frazil.query.promql.evaluation.context import Steps
 from frazil.query.promql.evaluation.matrix import RESERVED, fail_on_same
-from frazil.query.promql.evaluation.selecting import Ranges
+from frazil.query.promql.evaluation.selecting import Ranges, live
 from frazil.query.promql.parse.tree import Node
 from frazil.query.promql.problems import ExecutionError
 from frazil.query.promql.series.labels import LabelTable, concatenate
@@ -55,7 +55,7 @@ def range_vector(evaluator: Evaluator, node: Node, steps: Steps) -> RangeVector:
 
 def cut(samples: Samples, ranges: Ranges) -> list[Samples]:
     """Returns the samples of the window, for each series."""
-    ragged = samples.ragged()
+    ragged = live(samples).ragged()
     windows = windows_of(ragged, ranges.ends[:1], ranges.range_ms)
     bounds = zip(windows.lo[:, 0].tolist(), windows.hi[:, 0].tolist(), strict=True)
     return [
@@ -65,7 +65,7 @@ def cut(samples: Samples, ranges: Ranges) -> list[Samples]:
 
 def extended_series(evaluator: Evaluator, ranges: Ranges, block: SeriesBlock) -> list[Samples]:
     """Returns the samples inside the window, with values at exactly its edges."""
-    ragged = block.floats.ragged()
+    ragged = live(block.floats).ragged()
     assert ranges.selector is not None
     lookback, ends, range_ms = evaluator.evaluation.options.lookback_ms, ranges.ends[:1], ranges.range_ms
     lo = edges(ragged, ends - range_ms - lookback)

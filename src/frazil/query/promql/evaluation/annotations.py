@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from frazil.query.promql.parse.tree import Node
+import numpy as np
+
+from frazil.query.promql.parse.tree import Node, print_shortest
 
 MOST_SENT = 10
 Key = tuple[bool, str]
@@ -89,8 +91,6 @@ class Annotations:
 
 def describe(found: Monotonicity) -> str:
     """Says which buckets were repaired, by how much, and when."""
-    from frazil.query.promql.parse.tree import print_shortest
-
     first, last = print_time(found.first_ms), print_time(found.last_ms)
     low, high = print_shortest(found.lowest), print_shortest(found.highest)
     return (
@@ -101,8 +101,4 @@ def describe(found: Monotonicity) -> str:
 
 def print_time(milliseconds: int) -> str:
     """Prints a time as RFC 3339 in UTC."""
-    import datetime
-
-    moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=milliseconds)
-    text = moment.strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{text}Z"
+    return str(np.datetime64(milliseconds // 1000, "s")) + "Z"

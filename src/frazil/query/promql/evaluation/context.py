@@ -43,7 +43,8 @@ class Steps:
 
     @property
     def single(self) -> bool:
-        return self.count == 1
+        """Whether this is one moment, and not a range that has room for one step only."""
+        return self.first == self.last
 
     @property
     def only_first(self) -> Steps:

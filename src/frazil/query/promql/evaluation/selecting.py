@@ -20,8 +20,12 @@ CHUNK = 128
 Evaluate = Callable[[Node, Steps], object]
 
 
-def stale(samples: Samples) -> Mask:
-    return np.asarray(np.ascontiguousarray(samples.values).view(np.int64) == STALE_BITS)
+def live(samples: Samples) -> Samples:
+    """Returns samples without stale markers."""
+    if samples.values.dtype == object or not samples.count:
+        return samples
+    stale = np.ascontiguousarray(samples.values).view(np.int64) == STALE_BITS
+    return samples.where(~stale) if stale.any() else samples
 
 
 def select(
@@ -37,7 +41,8 @@ def select(
     hints = Hints(start_ms, end_ms, query.interval, range_ms)
     evaluation.check()
     blocks = []
-    for block in evaluation.source.select(matchers, start_ms, end_ms, hints):
+    found = evaluation.source.select(matchers, start_ms, end_ms, hints)
+    for block in (part for whole in found for part in by_kind(whole)):
         if not evaluation.options.start_timestamps:
             histograms = None if block.histograms is None else replace(block.histograms, starts=None)
             block = SeriesBlock(block.labels, replace(block.floats, starts=None), histograms)
@@ -45,6 +50,21 @@ def select(
             block = replace(block, histograms=without_buckets(block.histograms))
         blocks.append(block)
     return blocks
+
+
+def by_kind(block: SeriesBlock) -> list[SeriesBlock]:
+    """Returns the series that have histograms apart from the others, so that these stay matrices of floats."""
+    if block.histograms is None:
+        return [block]
+    assert block.histograms.offsets is not None
+    has: Mask = np.asarray(np.diff(block.histograms.offsets) > 0)
+    if has.all():
+        return [block]
+    floats, cells = np.flatnonzero(~has), np.flatnonzero(has)
+    parts = [SeriesBlock(block.labels.take(floats), block.floats.take(floats))]
+    if len(cells):
+        parts.append(SeriesBlock(block.labels.take(cells), block.floats.take(cells), block.histograms.take(cells)))
+    return parts
 
 
 def without_buckets(samples: Samples) -> Samples:
@@ -80,7 +100,9 @@ def newest(samples: Samples, moments: Times, lookback_ms: int) -> tuple[Times, M
     return behind - 1, valid, np.broadcast_to(times, shape)
 
 
-def select_instant(evaluation: Evaluation, node: VectorSelector, steps: Steps) -> list[Newest]:
+def select_instant(
+    evaluation: Evaluation, node: VectorSelector, steps: Steps, with_times: bool = False
+) -> list[Newest]:
     """Returns the newest sample of each series at each step, if it is young enough and no stale marker."""
     moments = evaluation.moments(node, steps)
     lookback = evaluation.options.lookback_ms
@@ -88,24 +110,28 @@ def select_instant(evaluation: Evaluation, node: VectorSelector, steps: Steps) -
     stats_only = id(node) in evaluation.stats_only
     found = []
     for block in select(evaluation, node.all_matchers, begin, end, 0, stats_only):
-        found.append(newest_of(evaluation, block, moments))
+        found.append(newest_of(evaluation, block, moments, with_times))
     return found
 
 
-def newest_of(evaluation: Evaluation, block: SeriesBlock, moments: Times) -> Newest:
+def newest_of(evaluation: Evaluation, block: SeriesBlock, moments: Times, with_times: bool = True) -> Newest:
+    """Returns the newest samples of a block; their times only where they are wanted, or decide."""
     lookback, steps = evaluation.options.lookback_ms, len(moments)
     size = block.labels.size
     evaluation.bound(size, steps)
     values, present = np.empty((size, steps)), np.empty((size, steps), bool)
-    times, starts = np.empty((size, steps), np.int64), np.zeros((size, steps), np.int64)
+    timed = with_times or block.histograms is not None
+    times = np.zeros((size, steps) if timed else (size, 0), np.int64)
+    starts = np.zeros(times.shape, np.int64)
     for first in range(0, size, CHUNK):
         rows = slice(first, min(first + CHUNK, size))
         part = block.floats.part(rows.start, rows.stop)
         at, valid, when = newest(part, moments, lookback)
         values[rows] = gather(part.values, at)
         present[rows] = valid
-        times[rows] = when
-        if part.starts is not None:
+        if timed:
+            times[rows] = when
+        if timed and part.starts is not None:
             starts[rows] = gather(part.starts, at)
         evaluation.check()
     cells: Cells | None = None
@@ -146,7 +172,7 @@ class Ranges:
 
 
 def select_range(evaluation: Evaluation, node: MatrixSelector, steps: Steps, reach: bool = False) -> Ranges:
-    """Returns the samples of the windows before each step, without stale markers."""
+    """Returns the samples of the windows before each step; stale markers are still among them."""
     selector = node.selector
     ends = evaluation.moments(selector, steps)
     range_ms = evaluation.duration_ms(node.range)
@@ -157,18 +183,16 @@ def select_range(evaluation: Evaluation, node: MatrixSelector, steps: Steps, rea
     blocks = []
     stats_only = id(selector) in evaluation.stats_only
     for block in select(evaluation, selector.all_matchers, begin, end, range_ms, stats_only):
-        floats = block.floats
-        if floats.count:
-            floats = floats.where(~stale(floats))
-        blocks.append(replace(block, floats=floats))
-        evaluation.hold(floats.count + (0 if block.histograms is None else block.histograms.count))
+        blocks.append(block)
+        evaluation.hold(block.floats.count_within(begin, end))
+        evaluation.hold(0 if block.histograms is None else block.histograms.count_within(begin, end))
     return Ranges(blocks, ends, range_ms, [None] * len(blocks), selector)
 
 
 def subquery_steps(evaluation: Evaluation, node: Subquery, ends: Times) -> Steps:
     """Returns the steps of a subquery: multiples of its step that lie in any of the windows."""
-    range_ms = evaluation.duration_ms(node.range)
     step = evaluation.duration_ms(node.step) or evaluation.options.subquery_step_ms
+    range_ms = evaluation.duration_ms(node.range)
     begin = int(ends[0]) - range_ms
     first = step * (begin // step)
     if first <= begin:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from frazil.query.promql.evaluation.matrix import Mask, Matrix, empty_matrix
-from frazil.query.promql.parse.tree import METRIC_NAME, MatrixSelector, Node, VectorSelector
+from frazil.query.promql.parse.tree import METRIC_NAME, MatrixSelector, Node, VectorSelector, unwrap
 from frazil.query.promql.series.labels import LabelTable
 
 
 def absence_labels(node: Node) -> dict[str, str]:
     """Returns the labels that a selector asks for by equality, each by one matcher only."""
+    node = unwrap(node)
     if isinstance(node, MatrixSelector):
         node = node.selector
     if not isinstance(node, VectorSelector):

@@ -108,7 +108,17 @@ def clamp(matrix: Matrix, low: Floats, high: Floats, delayed: bool) -> Matrix:
     """Bounds the values; a step whose bounds are crossed has no values."""
     wanted = np.broadcast_to(~(high < low), matrix.present.shape)
     inside = matrix.floats_only().where(wanted)
-    return map_floats(inside, lambda values: np.maximum(low, np.minimum(high, values)), delayed)
+    return map_floats(inside, lambda values: greater(low, lesser(high, values)), delayed)
+
+
+def greater(left: Floats, right: Floats) -> Floats:
+    """Returns the greater value, as Go does: NaN beside anything but +Inf is NaN."""
+    return np.where((left == np.inf) | (right == np.inf), np.inf, np.maximum(left, right))
+
+
+def lesser(left: Floats, right: Floats) -> Floats:
+    """Returns the lesser value, as Go does: NaN beside anything but -Inf is NaN."""
+    return np.where((left == -np.inf) | (right == -np.inf), -np.inf, np.minimum(left, right))
 
 
 def round_to(matrix: Matrix, nearest: Floats, delayed: bool) -> Matrix:

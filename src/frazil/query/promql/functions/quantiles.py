@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +14,11 @@ from frazil.query.promql.evaluation.matrix import RESERVED, Floats, Mask, Matrix
 from frazil.query.promql.histograms import quantiles as native
 from frazil.query.promql.parse.tree import Node, print_shortest
 from frazil.query.promql.series.labels import LabelTable, Rows, column_of, concatenate
+from frazil.query.promql.series.source import Times
 
 SMALL_DIFFERENCE = 1e-12
+# So many histograms are computed at once, that their buckets stay in the processor's cache.
+BATCH = 32
 REPAIRED = (
     "input to histogram_quantile needed to be fixed for monotonicity "
     "(see https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile)"
@@ -61,16 +65,11 @@ def parse_bound(text: str) -> float | None:
 
 def split(evaluation: Evaluation, matrix: Matrix, argument: Node) -> Histograms:
     """Sorts a vector into classic and native histograms, and warns of what is neither."""
-    delayed = evaluation.options.delayed_names
     le = matrix.labels.get("le")
     bounds = [parse_bound(text) for text in le.values]
     readable = np.array([bound is not None for bound in bounds])[le.codes]
     floats = matrix.present.any(axis=1)
-    for code in np.unique(le.codes[floats & ~readable]):
-        rows = np.flatnonzero(floats & ~readable & (le.codes == code))
-        text = f'bucket label "le" is missing or has a malformed value of "{le.values[code]}"'
-        for name in metric_names(matrix.labels, rows) if delayed else [""]:
-            evaluation.warn(f'{text} for metric name "{name}"' if name else text, argument)
+    warn_of_bounds(evaluation, matrix.labels, floats & ~readable, argument)
     bucket_rows = np.flatnonzero(floats & readable)
     cell_rows = np.flatnonzero(matrix.histograms.any(axis=1))
     # Classic buckets are grouped without `le`; native histograms keep it, and are groups of their own then.
@@ -78,25 +77,41 @@ def split(evaluation: Evaluation, matrix: Matrix, argument: Node) -> Histograms:
     labels = concatenate([without_le, matrix.labels.take(cell_rows)])
     first, group = labels.groups()
     values = np.array([math.nan if bound is None else bound for bound in bounds])[le.codes]
-    classic: dict[int, Classic] = {}
-    order = np.argsort(group[: len(bucket_rows)], kind="stable")
-    ordered = group[: len(bucket_rows)][order]
-    for number in np.unique(ordered):
-        lo, hi = np.searchsorted(ordered, [number, number + 1])
-        rows = bucket_rows[order[lo:hi]]
-        rows = rows[np.argsort(values[rows], kind="stable")]
-        classic[int(number)] = Classic(values[rows], matrix.values[rows], matrix.present[rows])
+    classic = dict(classic_histograms(matrix, bucket_rows, group[: len(bucket_rows)], values))
     native_row = {int(g): int(r) for g, r in zip(group[len(bucket_rows) :], cell_rows, strict=True)}
     clash = np.zeros((len(first), matrix.steps), bool)
     for number, row in native_row.items():
         if number in classic:
             clash[number] = classic[number].present.any(axis=0) & matrix.histograms[row]
-    found = labels.take(first)
-    for number in np.flatnonzero(clash.any(axis=1)):
+    found = Histograms(labels.take(first), classic, matrix, native_row, clash)
+    names = told_names(evaluation, found)
+    for number in np.flatnonzero(clash.any(axis=1)).tolist():
         text = "vector contains a mix of classic and native histograms"
-        name = found.row(int(number)).get("__name__", "")
-        evaluation.warn(f'{text} for metric name "{name}"' if delayed and name else text, argument)
-    return Histograms(found, classic, matrix, native_row, clash)
+        evaluation.warn(f'{text} for metric name "{names[number]}"' if names[number] else text, argument)
+    return found
+
+
+def classic_histograms(
+    matrix: Matrix, bucket_rows: Rows, group: Rows, bounds: Floats
+) -> Iterator[tuple[int, Classic]]:
+    """Returns the buckets of each group by their bounds."""
+    if not len(bucket_rows):
+        return
+    order = np.lexsort([bounds[bucket_rows], group])
+    ordered = group[order]
+    numbers, starts = np.unique(ordered, return_index=True)
+    for number, rows in zip(numbers.tolist(), np.split(bucket_rows[order], starts[1:]), strict=True):
+        yield number, Classic(bounds[rows], matrix.values[rows], matrix.present[rows])
+
+
+def warn_of_bounds(evaluation: Evaluation, labels: LabelTable, unreadable: Mask, argument: Node) -> None:
+    """Warns of floats that are no buckets."""
+    le = labels.get("le")
+    for code in np.unique(le.codes[unreadable]):
+        text = f'bucket label "le" is missing or has a malformed value of "{le.values[code]}"'
+        rows = np.flatnonzero(unreadable & (le.codes == code))
+        for name in metric_names(labels, rows) if evaluation.options.delayed_names else [""]:
+            evaluation.warn(f'{text} for metric name "{name}"' if name else text, argument)
 
 
 def metric_names(labels: LabelTable, rows: Rows) -> list[str]:
@@ -129,10 +144,13 @@ def quantile_rows(evaluation: Evaluation, histograms: Histograms, q: Floats, ste
     shape = (histograms.labels.size, len(q))
     values, present = np.full(shape, np.nan), np.zeros(shape, bool)
     names = told_names(evaluation, histograms)
-    for row, classic in histograms.classic.items():
-        values[row], present[row], repaired = classic_quantiles(classic, q, steps)
+    for rows, classic in batches(histograms, names):
+        number = len(rows)
+        found, here, repaired = classic_quantiles(classic, np.tile(q, number), np.tile(steps.times, number))
+        values[rows], present[rows] = found.reshape(number, -1), here.reshape(number, -1)
         if repaired is not None:
-            text = f'{REPAIRED} for metric name "{names[row]}"' if names[row] else REPAIRED
+            name = names[rows[0]]
+            text = f'{REPAIRED} for metric name "{name}"' if name else REPAIRED
             evaluation.annotations.repair(text, repaired, argument)
         evaluation.check()
     for row, source in histograms.native_row.items():
@@ -148,7 +166,26 @@ def quantile_rows(evaluation: Evaluation, histograms: Histograms, q: Floats, ste
     return Matrix(histograms.labels, values, present & ~histograms.clash)
 
 
-def classic_quantiles(classic: Classic, q: Floats, steps: Steps) -> tuple[Floats, Mask, Monotonicity | None]:
+def batches(histograms: Histograms, names: list[str]) -> Iterator[tuple[list[int], Classic]]:
+    """Returns classic histograms of the same bounds and name together: their steps stand side by side."""
+    alike: dict[tuple[bytes, str], list[int]] = {}
+    for row, classic in histograms.classic.items():
+        alike.setdefault((classic.bounds.tobytes(), names[row]), []).append(row)
+    for rows in alike.values():
+        for first in range(0, len(rows), BATCH):
+            part = rows[first : first + BATCH]
+            members = [histograms.classic[row] for row in part]
+            yield (
+                part,
+                Classic(
+                    members[0].bounds,
+                    np.concatenate([member.counts for member in members], axis=1),
+                    np.concatenate([member.present for member in members], axis=1),
+                ),
+            )
+
+
+def classic_quantiles(classic: Classic, q: Floats, times: Times) -> tuple[Floats, Mask, Monotonicity | None]:
     """Returns a quantile for each step, and what had to be repaired."""
     bounds, counts, here = classic.bounds, classic.counts, classic.present
     present: Mask = np.asarray(here.any(axis=0))
@@ -159,7 +196,7 @@ def classic_quantiles(classic: Classic, q: Floats, steps: Steps) -> tuple[Floats
         here = np.logical_or.reduceat(here, starts, axis=0)
         bounds = bounds[starts]
     with np.errstate(all="ignore"):
-        fixed, repaired = monotonic(bounds, counts, here, q, steps)
+        fixed, repaired = monotonic(bounds, counts, here, q, times)
         number = here.sum(axis=0)
         ends_open = bool(len(bounds)) and math.isinf(bounds[-1]) and bounds[-1] > 0
         total = fixed[-1]
@@ -194,7 +231,7 @@ def previous_present(here: Mask) -> Rows:
 
 
 def monotonic(
-    bounds: Floats, counts: Floats, here: Mask, q: Floats, steps: Steps
+    bounds: Floats, counts: Floats, here: Mask, q: Floats, times: Times
 ) -> tuple[Floats, Monotonicity | None]:
     """Lets no bucket have less than the one before it. Tiny differences are no news, others are."""
     fixed = np.where(here, counts, 0.0)
@@ -219,9 +256,8 @@ def monotonic(
         fixed[at] = np.where(repeat, previous, current)
         known |= here[at]
     if repaired is not None:
-        times = steps.times[touched]
         repaired.samples = int(touched.sum())
-        repaired.first_ms, repaired.last_ms = int(times[0]), int(times[-1])
+        repaired.first_ms, repaired.last_ms = int(times[touched].min()), int(times[touched].max())
     return fixed, repaired
 
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from frazil.query.promql.evaluation.context import Evaluation, Steps
 from frazil.query.promql.evaluation.matrix import Cells, Floats, Mask, Matrix, empty_cells
-from frazil.query.promql.evaluation.selecting import CHUNK, Ranges
+from frazil.query.promql.evaluation.selecting import CHUNK, Ranges, live
 from frazil.query.promql.functions.mixed import mixed_changes, mixed_first, mixed_instant
 from frazil.query.promql.histograms.histogram import Histogram
 from frazil.query.promql.parse.tree import Call, Node
 from frazil.query.promql.series.labels import LabelTable
 from frazil.query.promql.series.source import Samples, SeriesBlock
-from frazil.query.promql.windows import extended, histograms, overtime, rates, trends
+from frazil.query.promql.windows import dense_rates, extended, histograms, overtime, rates, trends
 from frazil.query.promql.windows.edges import Windows, edges, windows_of
 from frazil.query.promql.windows.rates import Result
 
@@ -96,6 +96,7 @@ class RangeCall:
 
     def windows(self, samples: Samples) -> Windows:
         """Returns the windows of the steps; of extended ranges with the samples that they reach for."""
+        samples = live(samples)
         ends, range_ms = self.ranges.ends, self.ranges.range_ms
         if not self.reaches:
             return windows_of(samples, ends, range_ms)
@@ -209,6 +210,10 @@ def histogram_cells(call: RangeCall, windows: Windows, wanted: Mask, names: list
             names[row],
         )
         call.evaluation.check()
+        at_once = dense_cells(call, windows, int(row))
+        if at_once is not None:
+            cells[row, wanted[row]] = at_once[wanted[row]]
+            continue
         for step in np.flatnonzero(wanted[row]):
             part = slice(int(windows.lo[row, step]), int(windows.hi[row, step]))
             starts = None if samples.starts is None else samples.starts[part].tolist()
@@ -220,6 +225,29 @@ def histogram_cells(call: RangeCall, windows: Windows, wanted: Mask, names: list
                 call.evaluation.annotations.overlap(names[row], call.argument)
             cells[row, step] = kernel(window, notes)
     return cells
+
+
+def dense_cells(call: RangeCall, windows: Windows, row: int) -> Cells | None:
+    """Computes the rates of a series whose histograms are alike; None if they are not, or it is no rate."""
+    samples = windows.samples
+    assert samples.offsets is not None
+    if call.name not in ("rate", "increase") or call.reaches or samples.starts is not None:
+        return None
+    begin, end = int(windows.lo[row].min()), int(windows.hi[row].max())
+    dense = dense_rates.lay_out(samples.values[begin:end].tolist())
+    if dense is None:
+        return None
+    found = empty_cells((len(windows.ends),))
+    found[:] = dense_rates.rates(
+        dense,
+        samples.times[begin:end],
+        windows.lo[row] - begin,
+        windows.hi[row] - begin,
+        windows.ends,
+        windows.range_ms,
+        call.name == "rate",
+    )
+    return found
 
 
 def histogram_kernel(call: RangeCall) -> HistogramKernel:

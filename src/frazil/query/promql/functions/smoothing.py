@@ -6,7 +6,7 @@ import numpy as np
 
 from frazil.query.promql.evaluation.context import Evaluation, Steps
 from frazil.query.promql.evaluation.matrix import Matrix, empty_cells, stack
-from frazil.query.promql.evaluation.selecting import select, stale
+from frazil.query.promql.evaluation.selecting import live, select
 from frazil.query.promql.histograms.histogram import Hint, Histogram
 from frazil.query.promql.histograms.merge import IncompatibleSchemas
 from frazil.query.promql.parse.tree import VectorSelector
@@ -39,8 +39,7 @@ def around(samples: Samples, moments: Times, lookback_ms: int) -> tuple[Windows,
 
 def smoothed_block(evaluation: Evaluation, node: VectorSelector, block: SeriesBlock, moments: Times) -> Matrix:
     lookback = evaluation.options.lookback_ms
-    floats = block.floats.where(~stale(block.floats)) if block.floats.count else block.floats
-    windows, at = around(floats, moments, lookback)
+    windows, at = around(live(block.floats), moments, lookback)
     exact = (at < windows.hi) & (windows.times(at) == moments)
     before, after = at > windows.lo, at < windows.hi
     between = interpolate(

@@ -74,17 +74,18 @@ def outside_zero(histogram: Histogram) -> Histogram:
     """Returns a histogram that is added to another without buckets inside its zero bucket: they count there."""
     if not histogram.zero_threshold > 0:
         return histogram
-    sides = [
-        side
-        if not len(side) or upper_bounds(side.indexes[:1], histogram.schema)[0] > histogram.zero_threshold
-        else Buckets(side.indexes[keep := beyond(side, histogram)], side.counts[keep])
-        for side in (histogram.positive, histogram.negative)
-    ]
-    return replace(histogram, positive=sides[0], negative=sides[1])
+    positive, negative = clear_zero(histogram.positive, histogram), clear_zero(histogram.negative, histogram)
+    if positive is histogram.positive and negative is histogram.negative:
+        return histogram
+    return replace(histogram, positive=positive, negative=negative)
 
 
-def beyond(side: Buckets, histogram: Histogram) -> np.typing.NDArray[np.bool_]:
-    return upper_bounds(side.indexes, histogram.schema) > histogram.zero_threshold
+def clear_zero(side: Buckets, histogram: Histogram) -> Buckets:
+    # The bound of the lowest bucket, near enough to see that there is nothing to do, as there hardly ever is.
+    if not len(side) or int(side.indexes[0]) * 2.0**-histogram.schema > math.log2(histogram.zero_threshold) + 1e-6:
+        return side
+    outside = upper_bounds(side.indexes, histogram.schema) > histogram.zero_threshold
+    return side if outside.all() else Buckets(side.indexes[outside], side.counts[outside])
 
 
 def add_sides(left: Buckets, right: Buckets, sign: float) -> Buckets:

@@ -66,17 +66,20 @@ def best_of_columns(values: Floats, present: Mask, wanted: Floats) -> Mask:
     kept = np.zeros(present.shape, bool)
     keyed = np.where(present, np.where(np.isnan(values), -np.inf, values), -np.inf)
     number = present.sum(axis=0)
-    ordered = np.sort(keyed, axis=0)[::-1]
     size = len(values)
-    for step in np.flatnonzero((wanted >= 1) & (number > 0)):
-        limit = int(wanted[step])
-        if limit >= number[step]:
-            kept[:, step] = present[:, step]
+    columns = np.ascontiguousarray(keyed.T)
+    for limit in np.unique(wanted[wanted >= 1]).astype(np.int64).tolist():
+        steps = np.flatnonzero((wanted == limit) & (number > 0))
+        whole = steps[number[steps] <= limit]
+        kept[:, whole] = present[:, whole]
+        steps = steps[number[steps] > limit]
+        if not len(steps):
             continue
-        border = ordered[limit - 1, step]
-        if limit < size and border > ordered[limit, step]:
-            kept[:, step] = present[:, step] & (keyed[:, step] >= border)
-        else:
+        parted = np.partition(columns[steps], size - limit, axis=1)
+        border, below = parted[:, size - limit], parted[:, : size - limit].max(axis=1)
+        clear = steps[border > below]
+        kept[:, clear] = present[:, clear] & (keyed[:, clear] >= border[border > below])
+        for step in steps[border <= below]:
             kept[heap_best(values[:, step], present[:, step], limit), step] = True
     return kept
 

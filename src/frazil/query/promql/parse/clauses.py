@@ -23,6 +23,11 @@ from frazil.query.promql.parse.tree import (
 from frazil.query.promql.problems import ParseError
 
 MATCH_OPS: dict[str, MatchOp] = {"=": "=", "!=": "!=", "=~": "=~", "!~": "!~"}
+ARITHMETIC = frozenset(["+", "-", "*", "/", "%", "^"])
+# Where a duration stands, and what may stand there.
+OFFSET = ("offset", "number, duration, step(), or range()")
+RANGE = ("subquery or range selector", "number, duration, step(), or range()")
+STEP = ("subquery selector", 'number, duration, step(), range(), or "]"')
 LONGEST_SECONDS = (2**63 - 1) / 1e9
 LATEST_SECONDS = 2**63 / 1000
 
@@ -36,6 +41,8 @@ class Clauses:
         self.token = next(self.stream)
         self.following: Token | None = None
         self.last_end = 0
+        self.open_aggregations = 0
+        self.duration_context = OFFSET
 
     def advance(self) -> Token:
         """Returns the token in sight and moves on."""
@@ -52,9 +59,9 @@ class Clauses:
             self.following = next(self.stream, Token(Kind.END, "", len(self.text)))
         return any(self.following.is_(text) for text in texts)
 
-    def expect(self, text: str, context: str = "") -> Token:
+    def expect(self, text: str, context: str = "", expected: str = "") -> Token:
         if not self.token.is_(text):
-            raise self.unexpected(context, "")
+            raise self.unexpected(context, expected)
         return self.advance()
 
     def fail(self, message: str, at: int) -> ParseError:
@@ -70,6 +77,8 @@ class Clauses:
         token = self.token
         if token.kind == Kind.ERROR:
             return self.fail(token.text, token.at)
+        if not context and self.open_aggregations:
+            context = "aggregation"
         message = f"unexpected {token}"
         message += f" in {context}" if context else ""
         message += f", expected {expected}" if expected else ""
@@ -224,7 +233,10 @@ class Clauses:
             or (token.kind == Kind.PREPROCESSOR and token.text in DURATION_FUNCTIONS)
         )
 
-    def positive_duration(self) -> Duration:
+    def positive_duration(self, context: tuple[str, str]) -> Duration:
+        self.duration_context = context
+        if not self.starts_duration():
+            raise self.unexpected(*context)
         value = self.duration(0)
         if isinstance(value, NumberLiteral) and not value.value > 0:
             raise self.fail("duration must be greater than 0", value.start)
@@ -233,10 +245,11 @@ class Clauses:
     def duration(self, binds: int, limit: int = 60) -> Duration:
         """Reads a duration with its operators; the limit bounds how deep it may be nested."""
         left = self.duration_operand(limit)
-        while self.token.kind == Kind.OPERATOR and PRECEDENCE.get(self.token.text, 0) > max(binds, 3):
+        while self.token.text in ARITHMETIC and PRECEDENCE[self.token.text] > binds:
             operator = self.advance()
+            limit -= 1
             level = PRECEDENCE[operator.text]
-            right = self.duration(level - 1 if operator.text == "^" else level, limit - 1)
+            right = self.duration(level - 1 if operator.text == "^" else level, limit)
             if operator.text in "/%" and isinstance(right, NumberLiteral) and right.value == 0:
                 kind = "division" if operator.text == "/" else "modulo"
                 raise self.fail(f"{kind} by zero", operator.at)
@@ -251,11 +264,11 @@ class Clauses:
             self.advance()
             return self.signed(token, self.duration(UNARY_BINDS - 1, limit - 1))
         if not self.starts_duration():
-            raise self.unexpected("subquery or range", "number, duration, step(), or range()")
+            raise self.unexpected(*self.duration_context)
         if token.is_("("):
             self.advance()
             inner = self.duration(0, limit - 1)
-            closing = self.expect(")", "subquery or range")
+            closing = self.expect(")", *self.duration_context)
             if isinstance(inner, NumberLiteral):
                 return DurationExpression("+", None, inner, wrapped=True, start=token.at, end=closing.end)
             inner.wrapped = True
@@ -263,14 +276,16 @@ class Clauses:
             return inner
         self.advance()
         if token.kind == Kind.PREPROCESSOR:
-            self.expect("(")
+            self.expect("(", *self.duration_context)
             left = right = None
             if token.text in ("min_of", "max_of"):
                 left = self.duration(0, limit - 1)
-                self.expect(",")
+                self.expect(",", *self.duration_context)
                 right = self.duration(0, limit - 1)
-            closing = self.expect(")")
-            return DurationExpression(token.text, left, right, start=token.at, end=closing.end)
+            closing = self.expect(")", *self.duration_context)
+            # Of a call with arguments, errors point at these.
+            start, end = (token.at, closing.end) if left is None or right is None else (left.start, right.end)
+            return DurationExpression(token.text, left, right, start=start, end=end)
         literal = self.number_literal(token)
         if not abs(literal.value) <= LONGEST_SECONDS:
             raise self.fail("duration out of range", token.at)
@@ -285,10 +300,14 @@ class Clauses:
 
     def offset_duration(self) -> Duration:
         """Reads what may follow `offset` without parentheses: one operand, with a sign or none."""
+        self.duration_context = OFFSET
         token = self.token
+        if not self.starts_duration():
+            raise self.unexpected(*OFFSET)
         if token.is_("+") or token.is_("-"):
             self.advance()
             if not self.starts_duration() or self.token.kind == Kind.OPERATOR:
-                raise self.unexpected("offset", "number, duration, step(), or range()")
+                raise self.unexpected(*OFFSET)
             return self.signed(token, self.duration_operand(60))
-        return self.duration_operand(60)
+        # Parentheses begin a duration that may go on with operators; a number or a call ends it.
+        return self.duration(0) if token.is_("(") else self.duration_operand(60)

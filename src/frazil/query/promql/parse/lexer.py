@@ -23,10 +23,11 @@ WORD = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*", re.ASCII)
 LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 LETTERS = re.compile(r"[A-Za-z_]+", re.ASCII)
 REST_OF_DURATION = re.compile(r"[smhdwy]s?(?:\d+[smhdw]s?)*(?![A-Za-z0-9_])", re.ASCII)
+PART_OF_DURATION = re.compile(r"[smhdwy]s?(?:\d+[smhdw]s?)*(?:\d+|\w)?", re.ASCII)
 RAW_STRING = re.compile(r"`[^`]*`")
 PLAIN_STRING = {"'": re.compile(r"'[^'\\\n]*'"), '"': re.compile(r'"[^"\\\n]*"')}
 OPERATORS = ("==", "!=", "<=", "</", "<", ">=", ">/", ">", "+", "-", "*", "/", "%", "^")
-PUNCTUATION = frozenset("(),")
+PUNCTUATION = frozenset("(),@]")
 DECIMAL_DIGITS, HEX_DIGITS = frozenset("0123456789"), frozenset("0123456789abcdefABCDEF")
 NUMBER_SHAPE = frozenset("._eE")
 
@@ -57,6 +58,8 @@ class Lexer:
         self.depth = 0
         self.in_braces = self.in_brackets = False
         self.seen_colon = self.seen_duration = False
+        self.any_duration = False
+        """Whether a number stood in any brackets so far, these or others."""
 
     def run(self) -> Iterator[Token]:
         text = self.text
@@ -70,8 +73,8 @@ class Lexer:
                 continue
             if self.in_braces:
                 token = self.inside_braces()
-            elif self.in_brackets:
-                token = self.inside_brackets()
+            elif self.in_brackets and not self.seen_duration:
+                token = self.before_duration()
             else:
                 token = self.statement()
             self.at = token.end
@@ -99,20 +102,26 @@ class Lexer:
 
     def statement(self) -> Token:
         char = self.text[self.at]
-        if char in PUNCTUATION or char in "@]":
-            if char == "]":
-                raise self.error(f"unexpected right bracket '{char}'")
+        if char == "]":
+            if not self.in_brackets:
+                raise self.error("unexpected right bracket ']'")
+            self.in_brackets = False
+        if char in PUNCTUATION:
             return Token(Kind.PUNCTUATION, char, self.at)
         if char == "{":
             self.in_braces = True
             return Token(Kind.PUNCTUATION, char, self.at)
         if char == "[":
+            if self.in_brackets:
+                raise self.error("unexpected left bracket '['")
             self.in_brackets, self.seen_colon, self.seen_duration = True, False, False
             return Token(Kind.PUNCTUATION, char, self.at)
         if char in DECIMAL_DIGITS or (char == "." and self.peek(1) in DECIMAL_DIGITS):
             return self.number()
         if char in "\"'`":
             return self.string()
+        if self.in_brackets and (char == ":" or LETTERS.match(char)):
+            return self.after_duration(char)
         if found := WORD.match(self.text, self.at):
             return self.word(found.group())
         if operator := self.operator():
@@ -173,35 +182,47 @@ class Lexer:
             raise self.error("unexpected left brace '{'")
         raise self.error(f"unexpected character inside braces: {self.shown(self.at)}")
 
-    def inside_brackets(self) -> Token:
+    def before_duration(self) -> Token:
+        """Reads what stands in brackets before the first number."""
         char = self.text[self.at]
         if char == "]":
             self.in_brackets = False
+        if char in "(),]":
             return Token(Kind.PUNCTUATION, char, self.at)
         if char == ":":
-            if not self.seen_duration:
-                raise self.error("unexpected colon before duration in duration expression")
-            if self.seen_colon:
-                raise self.error("unexpected colon ':'")
-            self.seen_colon = True
-            return Token(Kind.PUNCTUATION, char, self.at)
-        if char in PUNCTUATION:
-            return Token(Kind.PUNCTUATION, char, self.at)
+            return self.colon()
         if char in "+-*/%^":
             return Token(Kind.OPERATOR, char, self.at)
-        if char == "[":
-            raise self.error("unexpected left bracket '['")
         if char in DECIMAL_DIGITS or (char == "." and self.peek(1) in DECIMAL_DIGITS):
-            self.seen_duration = True
+            self.seen_duration = self.any_duration = True
             return self.number()
-        if found := LETTERS.match(self.text, self.at):
-            word = found.group().lower()
-            if word in DURATION_FUNCTIONS:
-                self.seen_duration = True
-                return Token(Kind.PREPROCESSOR, word, self.at, found.group())
-        if self.seen_duration and found:
-            raise self.error(f"unexpected character: {self.shown(self.at)}, expected ':'")
+        if token := self.duration_function():
+            return token
         raise self.error(f"unexpected character in duration expression: {self.shown(self.at)}")
+
+    def after_duration(self, char: str) -> Token:
+        """Reads a colon or a word in brackets after a number."""
+        if char == ":":
+            if self.seen_colon:
+                raise self.error("unexpected colon ':'")
+            return self.colon()
+        if token := self.duration_function():
+            return token
+        raise self.error(f"unexpected character: {self.shown(self.at)}, expected ':'")
+
+    def colon(self) -> Token:
+        if not self.any_duration:
+            raise LexError("unexpected colon before duration in duration expression", self.at + 1)
+        if self.seen_colon:
+            raise LexError("unexpected repeated colon in duration expression", self.at + 1)
+        self.seen_colon = True
+        return Token(Kind.PUNCTUATION, ":", self.at)
+
+    def duration_function(self) -> Token | None:
+        found = LETTERS.match(self.text, self.at)
+        if found is None or found.group().lower() not in DURATION_FUNCTIONS:
+            return None
+        return Token(Kind.PREPROCESSOR, found.group().lower(), self.at, found.group())
 
     def number(self) -> Token:
         is_number, end = self.scan_number()
@@ -209,6 +230,8 @@ class Lexer:
             return Token(Kind.NUMBER, self.text[self.at : end], self.at)
         if found := REST_OF_DURATION.match(self.text, end):
             return Token(Kind.DURATION, self.text[self.at : found.end()], self.at)
+        if found := PART_OF_DURATION.match(self.text, end):
+            end = found.end()
         raise self.error(f"bad number or duration syntax: {quote(self.text[self.at : end])}")
 
     def scan_number(self) -> tuple[bool, int]:

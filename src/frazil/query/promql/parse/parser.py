@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from frazil.query.promql.function_table import FUNCTIONS
 from frazil.query.promql.parse.check import check_types
-from frazil.query.promql.parse.clauses import Clauses
+from frazil.query.promql.parse.clauses import RANGE, STEP, Clauses
 from frazil.query.promql.parse.literals import unquote
 from frazil.query.promql.parse.tokens import (
     AGGREGATORS_WITH_PARAMETER,
@@ -31,10 +31,13 @@ from frazil.query.promql.parse.tree import (
     Subquery,
     Unary,
     VectorSelector,
+    depth,
 )
 
 # Each level costs some ten frames of the interpreter's stack, of which there are a thousand.
 DEEPEST = 80
+# `a + b + c` is nested too, to the left; whoever walks over the tree takes a few frames for each level.
+LONGEST_CHAIN = 200
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ def parse(text: str, options: ParserOptions | None = None) -> Node:
     """Returns the tree of a query, or raises a `ParseError` that knows line and column."""
     parser = Parser(text, options or ParserOptions())
     node = parser.whole()
+    if depth(node) > LONGEST_CHAIN:
+        raise parser.fail(f"expressions may have {LONGEST_CHAIN} levels", node.start)
     check_types(node, parser.fail)
     return node
 
@@ -155,6 +160,10 @@ class Parser(Clauses):
             return self.vector_selector()
         raise self.unexpected("", "")
 
+    def starts_expression(self) -> bool:
+        kinds = (Kind.NUMBER, Kind.DURATION, Kind.STRING, Kind.ERROR)
+        return self.token.kind in kinds or self.is_metric() or any(map(self.token.is_, "({+-"))
+
     def is_metric(self) -> bool:
         token = self.token
         return token.kind in (Kind.IDENTIFIER, Kind.METRIC, Kind.AGGREGATOR, Kind.PREPROCESSOR) or (
@@ -203,16 +212,12 @@ class Parser(Clauses):
 
     def range_of(self, node: Node) -> Node:
         opening = self.advance()
-        if not self.starts_duration():
-            raise self.unexpected("subquery or range selector", "number, duration, step(), or range()")
-        window = self.positive_duration()
+        window = self.positive_duration(RANGE)
         if self.token.is_(":"):
             self.advance()
             step = None
             if not self.token.is_("]"):
-                if not self.starts_duration():
-                    raise self.unexpected("subquery selector", 'number, duration, step(), range(), or "]"')
-                step = self.positive_duration()
+                step = self.positive_duration(STEP)
                 if not self.token.is_("]"):
                     raise self.unexpected("subquery selector", '"]"')
             closing = self.advance()
@@ -230,8 +235,6 @@ class Parser(Clauses):
 
     def offset(self, node: Node) -> None:
         self.advance()
-        if not (self.starts_duration() or self.token.is_("+") or self.token.is_("-")):
-            raise self.unexpected("offset", "number, duration, step(), or range()")
         value = self.offset_duration()
         target = self.timed(node, "offset modifier must be preceded by an instant vector selector or range vector "
                                   "selector or a subquery")  # fmt: skip
@@ -279,7 +282,9 @@ class Parser(Clauses):
         without = written = False
         if not self.token.is_("("):
             without, grouping, written = self.token.is_("without"), self.grouping(), True
-        arguments, end = self.arguments("aggregation")
+        self.open_aggregations += 1
+        arguments, end = self.arguments()
+        self.open_aggregations -= 1
         if not written and (self.token.is_("by") or self.token.is_("without")):
             without, grouping = self.token.is_("without"), self.grouping()
             end = self.last_end
@@ -304,16 +309,16 @@ class Parser(Clauses):
     def call(self) -> Call:
         name = self.advance()
         signature = FUNCTIONS.get(name.source or name.text)
-        arguments, end = self.arguments("")
+        arguments, end = self.arguments()
         if signature is None:
             raise self.fail(f'unknown function with name "{name.source or name.text}"', name.at)
         if signature.experimental and not self.options.experimental_functions:
             raise self.fail(f'function "{signature.name}" is not enabled', name.at)
         return Call(signature.name, arguments, signature.returns, start=name.at, end=end)
 
-    def arguments(self, context: str) -> tuple[list[Node], int]:
+    def arguments(self) -> tuple[list[Node], int]:
         if not self.token.is_("("):
-            raise self.unexpected(context, "")
+            raise self.unexpected("", "")
         self.advance()
         found: list[Node] = []
         while not self.token.is_(")"):
@@ -321,7 +326,7 @@ class Parser(Clauses):
             if not self.token.is_(","):
                 break
             comma = self.advance()
-            if self.token.is_(")"):
+            if not self.starts_expression():
                 raise self.fail("trailing commas not allowed in function call args", comma.at)
-        closing = self.expect(")", context)
+        closing = self.expect(")")
         return found, closing.end

@@ -84,7 +84,9 @@ class Token:
             return self.kind.value if self.kind == Kind.END else self.text
         if self.kind in (Kind.IDENTIFIER, Kind.METRIC, Kind.NUMBER, Kind.DURATION):
             return f"{self.kind.value} {quote(self.source or self.text)}"
-        if self.kind == Kind.OPERATOR and self.text != "=":
+        if self.kind == Kind.PREPROCESSOR:
+            return quote(self.text)
+        if (self.kind == Kind.OPERATOR and self.text != "=") or self.text == "@":
             return f"<op:{self.text}>"
         if self.kind == Kind.AGGREGATOR:
             return f"<aggr:{self.text}>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Literal
 
 from frazil.query.promql.parse.literals import milliseconds, print_duration, print_label, print_number, quote
@@ -254,16 +255,15 @@ def print_labels(names: list[str]) -> str:
 
 
 def print_shortest(value: float) -> str:
-    """Prints a float as Go's `%v` does: with an exponent from 21 digits on."""
-    if value != value or value in (float("inf"), float("-inf")) or value == 0 or 1e-4 <= abs(value) < 1e21:
+    """Prints a float as Go's `%v` does: with an exponent below 1e-4 and from a million on."""
+    if value != value or value in (float("inf"), float("-inf")) or value == 0 or 1e-4 <= abs(value) < 1e6:
         return print_number(value)
-    mantissa, _, exponent = f"{value!r}".partition("e")
-    if not exponent:
-        digits = f"{value:.17e}".partition("e")
-        mantissa, exponent = repr(float(digits[0])), digits[2]
-        mantissa = print_number(float(mantissa))
-    number = int(exponent)
-    return f"{mantissa.removesuffix('.0')}e{'-' if number < 0 else '+'}{abs(number):02d}"
+    digits = Decimal(repr(value)).normalize()
+    sign, figures, _ = digits.as_tuple()
+    text = "".join(map(str, figures))
+    mantissa = f"{text[0]}.{text[1:]}" if text[1:] else text[0]
+    exponent = digits.adjusted()
+    return f"{'-' if sign else ''}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
 @dataclass
@@ -334,6 +334,15 @@ class Call(Node):
 
     def __str__(self) -> str:
         return f"{self.function}({', '.join(map(str, self.arguments))})"
+
+
+def depth(node: Node) -> int:
+    """Returns how many levels a tree has."""
+    deepest, level = 0, [node]
+    while level:
+        deepest += 1
+        level = [child for parent in level for child in parent.children()]
+    return deepest
 
 
 def walk(node: Node) -> Iterator[Node]:

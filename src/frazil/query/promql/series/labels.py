@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from frazil.query.promql.parse.literals import print_label, quote
+
 Codes = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
 # Above this, two codes no longer fit beside each other in 64 bits.
@@ -161,6 +163,4 @@ def concatenate(tables: Sequence[LabelTable]) -> LabelTable:
 
 def print_labels(labels: Mapping[str, str]) -> str:
     """Prints labels in braces, as errors show them."""
-    from frazil.query.promql.parse.literals import print_label, quote
-
     return "{" + ", ".join(f"{print_label(name)}={quote(value)}" for name, value in sorted(labels.items())) + "}"

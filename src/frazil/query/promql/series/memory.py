@@ -82,11 +82,5 @@ def samples_of(series: list[list[Sample]], kind: type) -> Samples:
 
 def narrow(samples: Samples, rows: np.typing.NDArray[np.int64], start_ms: int, end_ms: int) -> Samples:
     """Returns the samples of some series within a span of time."""
-    assert samples.offsets is not None
-    wanted = np.zeros(samples.series, bool)
-    wanted[rows] = True
-    keep = np.repeat(wanted, np.diff(samples.offsets)) & (samples.times >= start_ms) & (samples.times <= end_ms)
-    found = samples.where(keep)
-    assert found.offsets is not None
-    offsets = np.concatenate([found.offsets[rows], found.offsets[rows[-1] + 1 : rows[-1] + 2]])
-    return Samples(found.times, found.values, offsets, found.starts)
+    found = samples.take(rows)
+    return found.where((found.times >= start_ms) & (found.times <= end_ms))

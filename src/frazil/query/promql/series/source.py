@@ -43,6 +43,13 @@ class Samples:
     def series(self) -> int:
         return len(self.values) if self.offsets is None else len(self.offsets) - 1
 
+    def count_within(self, start_ms: int, end_ms: int) -> int:
+        """Counts the samples in a span of time, both ends included."""
+        if self.offsets is None:
+            first, last = np.searchsorted(self.times, [start_ms, end_ms + 1])
+            return int(last - first) * self.series
+        return int(np.count_nonzero((self.times >= start_ms) & (self.times <= end_ms)))
+
     def ragged(self) -> Samples:
         """Returns the same samples with each series on its own."""
         if self.offsets is not None:
@@ -61,6 +68,17 @@ class Samples:
         starts = None if self.starts is None else self.starts[begin:end]
         offsets = self.offsets[first : last + 1] - begin
         return Samples(self.times[begin:end], self.values[begin:end], offsets, starts)
+
+    def take(self, rows: Times) -> Samples:
+        """Returns some of the series."""
+        if self.offsets is None:
+            starts = None if self.starts is None else self.starts[rows]
+            return Samples(self.times, self.values[rows], None, starts)
+        lengths = np.diff(self.offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        at = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
+        starts = None if self.starts is None else self.starts[at]
+        return Samples(self.times[at], self.values[at], offsets, starts)
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> Samples:
         """Returns some of the samples; `wanted` is shaped like `values`."""
@@ -93,9 +111,7 @@ class Hints:
     end_ms: int
     step_ms: int = 0
     range_ms: int = 0
-    function: str = ""
-    grouping: tuple[str, ...] = ()
-    by: bool = False
+    """How far windows reach back; 0 where only the newest sample of each step counts."""
 
 
 class SampleSource(Protocol):

@@ -29,7 +29,29 @@ def sums(windows: Windows) -> tuple[Floats, Floats]:
         finite = np.abs(values[np.isfinite(values)]) if values.size else values
         if finite.size and finite.max() > HUGE:
             return sums_in_order(windows)
+        if (values >= 0).all():
+            # Nothing cancels out, so that nothing is lost that would show.
+            return doubled(windows), np.zeros(1)
         return sums_by_doubling(windows)
+
+
+def doubled(windows: Windows) -> Floats:
+    """Adds spans of 1, 2, 4… values as they are."""
+    widths, widest = windows.widths, windows.widest
+    total = np.zeros(windows.shape)
+    level, position, span = windows.samples.values, windows.lo, 1
+    while span <= widest:
+        wanted = (widths & span) > 0
+        if wanted.all():
+            total += gather(level, position)
+            position = position + span
+        elif wanted.any():
+            total += np.where(wanted, gather(level, position), 0.0)
+            position = position + np.where(wanted, span, 0)
+        if 2 * span <= widest:
+            level = level[..., :-span] + level[..., span:]
+        span *= 2
+    return total
 
 
 def sums_in_order(windows: Windows) -> tuple[Floats, Floats]:

@@ -12,6 +12,8 @@ from frazil.query.promql.windows.rates import Result
 
 # How many values are laid out at once where each window needs its values side by side.
 LAID_OUT = 4_000_000
+# Where values are further from 0 than this many times their spread, any two ways to compute it differ visibly.
+MEAN_BY_SPREAD = 1e4
 
 
 def result(windows: Windows, values: Floats) -> Result:
@@ -105,7 +107,29 @@ def time_of_extreme(windows: Windows, greatest: bool) -> Result:
 
 
 def variance_over(windows: Windows) -> Result:
-    """Returns the population's variance, by Welford's method with compensated terms."""
+    """Returns the population's variance."""
+    total, lost = sums(windows)
+    count = windows.widths
+    squares, distances = np.zeros(windows.shape), np.zeros(windows.shape)
+    even = bool(count.size) and int(count.min()) == windows.widest
+    with np.errstate(all="ignore"):
+        mean = (total + lost) / count
+        for at in range(windows.widest):
+            distance = windows.values(windows.lo + at) - mean
+            if not even:
+                distance = np.where(count > at, distance, 0.0)
+            distances += distance
+            distance *= distance
+            squares += distance
+        spread = (squares - distances * distances / count) / count
+        sound = (np.abs(mean) <= MEAN_BY_SPREAD * np.sqrt(spread)) | (mean == 0) | (count == 0)
+        if not sound.all():
+            return result(windows, variance_in_order(windows))
+        return result(windows, spread)
+
+
+def variance_in_order(windows: Windows) -> Floats:
+    """Returns variances by Welford's method with compensated terms, value by value as Prometheus does."""
     count = np.zeros(windows.shape)
     mean, mean_lost = np.zeros(windows.shape), np.zeros(windows.shape)
     spread, spread_lost = np.zeros(windows.shape), np.zeros(windows.shape)
@@ -119,7 +143,7 @@ def variance_over(windows: Windows) -> Result:
             next_spread, next_lost = increase(term, spread, spread_lost)
             spread = np.where(active, next_spread, spread)
             spread_lost = np.where(active, next_lost, spread_lost)
-        return result(windows, (spread + spread_lost) / count)
+        return (spread + spread_lost) / count
 
 
 def deviation_over(windows: Windows) -> Result:
