@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import random
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.promql import run_script
+from tests.conformance.promql import Outcome, run_script, run_stored
 
 ROOT = Path(__file__).parents[3]
 CORPUS = Path(os.environ.get("FRAZIL_PROMQL_CORPUS", ROOT.parent / "shared" / "corpora" / "promql"))
 SCRIPTS = sorted(CORPUS.glob("*.test")) if CORPUS.is_dir() else []
+
+SMALL = 12_000
+"""Scripts of fewer bytes run in a few seconds, wherever their samples are."""
 
 SCRIPT = """
 load 1m
@@ -37,6 +42,31 @@ eval instant at 5m requests_total + on() requests_total
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_scripts_of_prometheus_pass(script: Path) -> None:
     failures = [f"{script.name}:{line}: {problem}" for line, problem in run_script(script.read_text()) if problem]
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.skipif(not SCRIPTS, reason="The scripts of Prometheus do not lie beside the checkout.")
+def test_scripts_pass_on_samples_in_table_and_log(tmp_path: Path) -> None:
+    seed = int(os.environ.get("FRAZIL_TEST_SEED") or 0)
+    small = [script for script in SCRIPTS if script.stat().st_size < SMALL]
+    chosen = random.Random(seed).sample(small, 2)
+    check(chosen, run_stored([script.read_text() for script in chosen], tmp_path, seed))
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SCRIPTS, reason="The scripts of Prometheus do not lie beside the checkout.")
+def test_all_scripts_pass_on_samples_in_table_and_log(tmp_path: Path) -> None:
+    seed = int(os.environ.get("FRAZIL_TEST_SEED") or 0)
+    check(SCRIPTS, run_stored([script.read_text() for script in SCRIPTS], tmp_path, seed))
+
+
+def check(scripts: Sequence[Path], outcomes: Iterable[Sequence[Outcome]]) -> None:
+    failures = [
+        f"{script.name}:{line}: {problem}"
+        for script, found in zip(scripts, outcomes, strict=True)
+        for line, problem in found
+        if problem
+    ]
     assert not failures, "\n".join(failures)
 
 

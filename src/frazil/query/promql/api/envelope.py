@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from frazil.engine.interface import QueryContext, QueryRequest, Reply
-from frazil.errors import QueryError, QueryTimeout, QueryTooLarge, RequestError
+from frazil.errors import QueryError, QueryTimeout, QueryTooLarge, RequestCancelled, RequestError
 from frazil.query.promql.problems import DurationError, ExecutionError
 
 _JSON = {"content-type": "application/json"}
@@ -22,10 +22,6 @@ class BadParameter(RequestError):
 
     def __init__(self, name: str, reason: object) -> None:
         super().__init__(f'invalid parameter "{name}": {reason}')
-
-
-class AdminDisabled(Exception):
-    """Raised when the administration of data over HTTP is asked for, and the settings do not allow it."""
 
 
 def data(value: Any, warnings: Sequence[str] = (), infos: Sequence[str] = ()) -> Reply:
@@ -75,12 +71,12 @@ def with_errors(answer: Answer) -> Answer:
             return answer(request, context)
         except (ExecutionError, DurationError) as error:
             return failed(422, "execution", str(error))
+        except RequestCancelled:
+            raise
         except QueryTimeout:
             return failed(503, "timeout", "query timed out in expression evaluation")
         except QueryTooLarge as error:
             return failed(422, "execution", str(error))
-        except AdminDisabled as error:
-            return failed(500, "unavailable", str(error))
         except (QueryError, RequestError) as error:
             return failed(400, "bad_data", str(error))
 

@@ -16,10 +16,12 @@ from frazil.query.promql.engine.raw import RangeVector
 from frazil.query.promql.evaluation.matrix import Matrix
 from frazil.query.promql.histograms.histogram import Histogram
 from frazil.query.promql.series.labels import LabelTable
-from frazil.query.promql.series.source import Times
+from frazil.query.promql.series.source import Samples, Times
+from frazil.query.promql.storage.arrow_columns import Floats, Ints
 
 _POINTS = 200_000
 """About so many points are rendered at a time."""
+_SERIES = 100
 _LOW_OPEN, _HIGH_OPEN, _CLOSED = 0, 1, 3
 
 
@@ -101,7 +103,7 @@ def _vector(matrix: Matrix, time_ms: int) -> Iterator[bytes]:
 
 
 def _series(matrix: Matrix, times: Times) -> Iterator[bytes]:
-    prefixes = pa.array(["[" + text + ',"' for text in time_texts(times)], pa.string())
+    prefixes = time_prefixes(times)
     names = metrics(matrix.labels)
     chunk = max(1, _POINTS // max(1, matrix.steps))
     for first in range(0, matrix.size, chunk):
@@ -118,11 +120,19 @@ def _series(matrix: Matrix, times: Times) -> Iterator[bytes]:
 
 def points(values: Any, present: Any, prefixes: pa.Array) -> list[bytes]:
     """Returns for each series its points as JSON, with commas between."""
-    at = pa.array(np.broadcast_to(np.arange(present.shape[1]), present.shape)[present])
-    texts = pc.binary_join_element_wise(prefixes.take(at), number_texts(values[present]), '"]', "")
-    offsets = np.concatenate([[0], np.cumsum(present.sum(axis=1))]).astype(np.int32)
-    lists = pa.ListArray.from_arrays(pa.array(offsets), texts)
+    at = np.broadcast_to(np.arange(present.shape[1]), present.shape)[present]
+    return joined_points(values[present], at, prefixes, np.cumsum(present.sum(axis=1)))
+
+
+def joined_points(values: Floats, at: Ints, prefixes: pa.Array, ends: Ints) -> list[bytes]:
+    """Returns the points up to each of `ends`; `at` has the prefix of each."""
+    texts = pc.binary_join_element_wise(prefixes.take(pa.array(at)), number_texts(values), '"]', "")
+    lists = pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]).astype(np.int32)), texts)
     return list(pc.binary_join(lists, ",").cast(pa.binary()).to_pylist())
+
+
+def time_prefixes(times: Times) -> pa.Array:
+    return pa.array(["[" + text + ',"' for text in time_texts(times)], pa.string())
 
 
 def _histogram_points(matrix: Matrix, row: int, times: Times) -> bytes:
@@ -144,16 +154,23 @@ def _one(metric: bytes, values: bytes, histograms: bytes) -> bytes:
 
 
 def _raw(ranges: RangeVector, count: int) -> Iterator[bytes]:
-    for number, metric in enumerate(metrics(ranges.labels)[:count]):
-        floats, cells = ranges.floats[number], ranges.histograms[number]
-        prefixes = pa.array(["[" + text + ',"' for text in time_texts(floats.times)], pa.string())
-        values = np.asarray(floats.values, np.float64).reshape(1, -1)
-        text = points(values, np.ones(values.shape, bool), prefixes)[0] if values.size else b""
-        shown = b",".join(
-            b"[%s,%s]" % (time_text(time).encode(), dumped(histogram(value)))
-            for time, value in zip(cells.times.tolist(), cells.values.reshape(-1), strict=True)
-        )
-        yield _one(metric, text, shown)
+    names = metrics(ranges.labels)
+    for first in range(0, count, _SERIES):
+        rows = range(first, min(first + _SERIES, count))
+        floats = [ranges.floats[row] for row in rows]
+        times, at = np.unique(np.concatenate([each.times for each in floats]), return_inverse=True)
+        values = np.concatenate([np.asarray(each.values, np.float64).reshape(-1) for each in floats])
+        ends = np.cumsum([len(each.times) for each in floats])
+        texts = joined_points(values, at.reshape(-1), time_prefixes(times), ends)
+        for row, text in zip(rows, texts, strict=True):
+            yield _one(names[row], text, _raw_histograms(ranges.histograms[row]))
+
+
+def _raw_histograms(samples: Samples) -> bytes:
+    return b",".join(
+        b"[%s,%s]" % (time_text(time).encode(), dumped(histogram(value)))
+        for time, value in zip(samples.times.tolist(), samples.values.reshape(-1), strict=True)
+    )
 
 
 def histogram(value: Histogram) -> dict[str, Any]:

@@ -31,12 +31,16 @@ class SamplePart:
     """Where in the log each sample was: of two at one time the later one counts."""
     values: npt.NDArray[Any]
     starts: Ints | None = None
+    shared: bool = False
+    """Whether all but values and starts belongs to the index of the unit."""
 
     @property
     def nbytes(self) -> int:
-        own = self.offsets.nbytes + self.times.nbytes + self.places.nbytes + self.values.nbytes
         objects = 600 * len(self.values) if self.values.dtype == object else 0
-        return own + objects + (0 if self.starts is None else self.starts.nbytes) + label_bytes(self.labels)
+        own = self.values.nbytes + objects + (0 if self.starts is None else self.starts.nbytes)
+        if self.shared:
+            return own
+        return own + self.offsets.nbytes + self.times.nbytes + self.places.nbytes + label_bytes(self.labels)
 
     def take(self, series: Ints) -> SamplePart:
         if len(series) == self.labels.size and (series == np.arange(self.labels.size)).all():
@@ -78,24 +82,30 @@ class ShapedRows:
 def rows_of_shape(
     unit: Unit, index: UnitIndex, shape: Shape, columns: Sequence[str], known: Sequence[str]
 ) -> ShapedRows:
-    series = np.flatnonzero(index.shapes == shape)
-    at, offsets = runs(index.offsets, series)
+    part, rows = _rows_of_shape(index, shape)
     names = [name for name in (*columns, "flags", "start_timestamp") if name in known]
     batch = unit.read(names, filtered=False)
-    rows = index.rows[at]
-    if len(rows) != len(batch) or not (rows == np.arange(len(batch))).all():
+    if rows is not None:
         batch = batch.take(pa.array(rows))
-    flags = ints(batch.column("flags")) & 1 if "flags" in names else np.zeros(len(rows), np.int64)
+    flags = ints(batch.column("flags")) & 1
     values = np.where(flags == 1, STALE, np.nan)
-    starts = (
-        milliseconds(batch.column("start_timestamp"))
-        if batch.column("start_timestamp").null_count < len(rows)
-        else None
-    )
-    part = SamplePart(
-        index.labels.take(series), index.kinds[series], offsets, index.times[at], index.places[at], values, starts
-    )
-    return ShapedRows(index, batch, part)
+    began = batch.column("start_timestamp")
+    starts = milliseconds(began) if began.null_count < len(began) else None
+    return ShapedRows(index, batch, replace(part, values=values, starts=starts))
+
+
+def _rows_of_shape(index: UnitIndex, shape: Shape) -> tuple[SamplePart, Ints | None]:
+    """Returns the series of a shape without values, and their rows; None stands for all, as they stand."""
+    of_shape = index.shapes == shape
+    nothing = np.empty(0)
+    if of_shape.all():
+        whole = SamplePart(index.labels, index.kinds, index.offsets, index.times, index.places, nothing, shared=True)
+        return whole, index.rows
+    series = np.flatnonzero(of_shape)
+    at, offsets = runs(index.offsets, series)
+    labels, kinds = index.labels.take(series), index.kinds[series]
+    part = SamplePart(labels, kinds, offsets, index.times[at], index.places[at], nothing)
+    return part, at if index.rows is None else index.rows[at]
 
 
 def read_numbers(unit: Unit, index: UnitIndex, known: Sequence[str]) -> SamplePart:

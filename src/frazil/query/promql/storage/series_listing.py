@@ -10,7 +10,7 @@ from frazil.engine.interface import QueryContext
 from frazil.query.promql.parse.tree import Matcher
 from frazil.query.promql.series.labels import LabelTable, concatenate
 from frazil.query.promql.series.memory import matching_rows
-from frazil.query.promql.storage.arrow_columns import Mask
+from frazil.query.promql.storage.arrow_columns import Ints, Mask
 from frazil.query.promql.storage.metric_names import NameCondition
 from frazil.query.promql.storage.stored_units import StoredUnit, stored_units
 from frazil.query.promql.storage.unit_index import LabelRules, Shape
@@ -65,30 +65,37 @@ class SeriesListing:
         for unit in stored_units(self._context, self._tenants, self._rules, names, self._start_ms, self._end_ms):
             self._context.check()
             for table in self._of_unit(unit, names):
-                rows = np.flatnonzero(matching_rows(table, selector))
-                if len(rows):
-                    yield table if len(rows) == table.size else table.take(rows)
+                wanted = matching_rows(table, selector)
+                if wanted.any():
+                    yield table if wanted.all() else table.take(np.flatnonzero(wanted))
 
     def _of_unit(self, unit: StoredUnit, names: NameCondition) -> Iterator[LabelTable]:
         index = unit.index
         for shape in unit.wanted_shapes(names):
             if shape in (Shape.NUMBER, Shape.NATIVE):
-                series = np.flatnonzero((index.shapes == shape) & self._touched(index.firsts, index.lasts))
-                yield index.labels.take(series)
+                of_shape = index.shapes == shape
+                if not of_shape.all():
+                    yield index.labels.take(np.flatnonzero(of_shape & self._touched(index.times, index.offsets)))
+                else:
+                    yield self._within(index.labels, index.times, index.offsets)
                 continue
             for part in unit.parts(shape).floats:
-                touched = self._touched(part.times[part.offsets[:-1]], part.times[part.offsets[1:] - 1])
-                yield part.labels.take(np.flatnonzero(touched))
+                yield self._within(part.labels, part.times, part.offsets)
         if names.wants_targets and unit.has_targets:
-            part = unit.targets()
-            if part.labels.size:
-                touched = self._touched(part.times[part.offsets[:-1]], part.times[part.offsets[1:] - 1])
-                yield part.labels.take(np.flatnonzero(touched))
+            targets = unit.targets()
+            yield self._within(targets.labels, targets.times, targets.offsets)
 
-    def _touched(self, firsts: np.ndarray, lasts: np.ndarray) -> Mask:
-        found = np.ones(len(firsts), bool)
+    def _within(self, labels: LabelTable, times: Ints, offsets: Ints) -> LabelTable:
+        touched = self._touched(times, offsets)
+        return labels if touched.all() else labels.take(np.flatnonzero(touched))
+
+    def _touched(self, times: Ints, offsets: Ints) -> Mask:
+        """Returns which series have samples in the span of time; `offsets` says where the times of each begin."""
+        found = np.ones(len(offsets) - 1, bool)
+        if not len(found):
+            return found
         if self._start_ms is not None:
-            found &= lasts >= self._start_ms
+            found &= times[offsets[1:] - 1] >= self._start_ms
         if self._end_ms is not None:
-            found &= firsts <= self._end_ms
+            found &= times[offsets[:-1]] <= self._end_ms
         return found

@@ -59,8 +59,9 @@ def _of_unit(unit: StoredUnit) -> Iterator[Exemplar]:
         return
     rows = unit.unit.read(["exemplars", "explicit_bounds", "metadata"], filtered=False).take(pa.array(filled))
     index = unit.index
-    owners = np.empty(len(index.rows), np.int64)
-    owners[index.rows] = np.repeat(np.arange(index.labels.size), np.diff(index.offsets))
+    owners = np.repeat(np.arange(index.labels.size), np.diff(index.offsets))
+    if index.rows is not None:
+        owners = owners[np.argsort(index.rows)]
     for at, row in zip(filled.tolist(), rows.to_pylist(), strict=True):
         series = index.labels.row(int(owners[at]))
         classic = index.shapes[owners[at]] == Shape.CLASSIC

@@ -74,27 +74,19 @@ class UnitIndex:
     shapes: npt.NDArray[np.int8]
     kinds: npt.NDArray[np.int8]
     """What OTLP called each series; 0 for those of remote write, where it is not part of the series."""
-    rows: Ints
+    rows: Ints | None
+    """Which rows of the unit these are, or None if they are all, as they stand."""
     offsets: Ints
-    """Where the rows of each series begin among `rows`."""
+    """Where the rows of each series begin."""
     times: Ints
-    """Milliseconds, of each of `rows`."""
+    """Milliseconds, of each row."""
     places: Ints
-    """Where in the log each of `rows` was."""
+    """Where in the log each row was."""
 
     @property
     def nbytes(self) -> int:
-        own = self.rows.nbytes + self.offsets.nbytes + self.times.nbytes + self.places.nbytes
-        return own + label_bytes(self.labels)
-
-    @property
-    def firsts(self) -> Ints:
-        """Returns the time of the first row of each series."""
-        return self.times[self.offsets[:-1]]
-
-    @property
-    def lasts(self) -> Ints:
-        return self.times[self.offsets[1:] - 1]
+        own = self.offsets.nbytes + self.times.nbytes + self.places.nbytes
+        return own + (0 if self.rows is None else self.rows.nbytes) + label_bytes(self.labels)
 
 
 def label_bytes(labels: LabelTable) -> int:
@@ -133,8 +125,8 @@ def index_of(rows: pa.RecordBatch, rules: LabelRules) -> UnitIndex:
         np.where(remote[firsts], 0, kinds[firsts] + 1).astype(np.int8),
         order,
         offsets,
-        times[order],
-        places[order],
+        times if order is None else times[order],
+        places if order is None else places[order],
     )
 
 
@@ -171,9 +163,9 @@ def _places(rows: pa.RecordBatch) -> Ints:
     return np.asarray(partitions * _OF_PARTITION + offsets)
 
 
-def _order(series: Ints, times: Ints, places: Ints) -> Ints:
+def _order(series: Ints, times: Ints, places: Ints) -> Ints | None:
     if _ascending(series, times, places):
-        return np.arange(len(series))
+        return None
     return np.lexsort((places, times, series))
 
 
