@@ -11,7 +11,7 @@ TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src" / "frazil"
 MOST_MODULES = 22
 
-BESIDE_THE_TREE = {"faults", "fixtures", "fuzz", "pyspark_frazil", "servers"}
+BESIDE_THE_TREE = {"conformance", "faults", "fixtures", "fuzz", "pyspark_frazil", "servers"}
 """Folders of tests that are about the whole, and what they share."""
 
 MODULES = sorted(TESTS.rglob("*.py"))

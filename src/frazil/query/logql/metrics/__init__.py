@@ -1,0 +1,1 @@
+"""Evaluates metric queries over series of samples."""

@@ -1,0 +1,1 @@
+"""Turns the text of a query into a tree that can print itself."""

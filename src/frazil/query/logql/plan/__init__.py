@@ -1,0 +1,1 @@
+"""Works out what a query needs before it reads."""

@@ -1,0 +1,93 @@
+"""Selects log lines from a scan of the topic `logs`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.formats.otlp.logs import TOPIC
+from frazil.query.logql.blocks import Selection
+from frazil.query.logql.columns import Mask, column_of
+from frazil.query.logql.memory_source import selected
+from frazil.query.logql.source.label_rules import SERVICE_NAME, LabelRules
+from frazil.query.logql.source.pushdown import predicate_of
+from frazil.query.logql.source.rows_block import (
+    BASE_COLUMNS,
+    LINE_COLUMN,
+    METADATA_COLUMNS,
+    STREAM_COLUMNS,
+    RowsBlock,
+    Streams,
+    nanoseconds,
+)
+from frazil.scan.interface import Scanner, ScanRequest
+
+
+@dataclass(frozen=True)
+class LogRows:
+    """Is the source of queries over what is stored, for some tenants."""
+
+    scanner: Scanner
+    tenants: tuple[str, ...] | None
+    rules: LabelRules = field(default_factory=LabelRules)
+
+    def select(self, selection: Selection) -> Iterator[RowsBlock]:
+        narrow = _only_services(selection)
+        request = ScanRequest(
+            topic=TOPIC,
+            tenants=self.tenants,
+            start_ns=selection.start_ns,
+            end_ns=selection.end_ns,
+            where=predicate_of(selection, self.rules),
+            columns=_columns(selection, STREAM_COLUMNS),
+            order=selection.order,
+        )
+        scan = self.scanner.scan(request)
+        if selection.order != "none" or not narrow:
+            for batch in scan.batches():
+                yield from self._block(batch, selection)
+            return
+        columns = _columns(selection, (SERVICE_NAME,))
+        for unit in scan.units():
+            batch = unit.read(columns)
+            if batch.column(SERVICE_NAME).null_count:
+                # What these rows are called depends on their other attributes.
+                yield from self._block(unit.read(request.columns), selection)
+            else:
+                yield from self._block(batch, selection, _services(batch))
+
+    def _block(
+        self, batch: pa.RecordBatch, selection: Selection, streams: Streams | None = None
+    ) -> Iterator[RowsBlock]:
+        if not len(batch):
+            return
+        times = nanoseconds(batch, "timestamp")
+        block = RowsBlock(batch, self.rules, times, streams)
+        fitting = np.array([selected(selection.matchers, labels) for labels in block.streams], np.bool_)
+        inside: Mask = (times >= selection.start_ns) & (times < selection.end_ns) & fitting[block.stream_codes]
+        found = block.take(inside)
+        if found.rows:
+            yield found
+
+
+def _only_services(selection: Selection) -> bool:
+    """Returns whether the name of the service is all that is looked at of the labels."""
+    names = {matcher.name for matcher in selection.matchers}
+    return selection.labels_wanted is not None and selection.labels_wanted | names <= {SERVICE_NAME}
+
+
+def _columns(selection: Selection, of_streams: Sequence[str]) -> tuple[str, ...]:
+    columns = [*BASE_COLUMNS, *of_streams]
+    if selection.lines_wanted:
+        columns.append(LINE_COLUMN)
+    if selection.labels_wanted is None or selection.labels_wanted - {SERVICE_NAME}:
+        columns += METADATA_COLUMNS
+    return tuple(columns)
+
+
+def _services(batch: pa.RecordBatch) -> Streams:
+    services = column_of(batch.column(SERVICE_NAME))
+    return [{SERVICE_NAME: name} for name in services.texts], services.codes

@@ -1,0 +1,1 @@
+"""Runs public test cases of the query languages against Frazil."""
