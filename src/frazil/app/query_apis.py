@@ -5,5 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from frazil.engine.interface import QueryRoute
+from frazil.query.logql.api.routes import ROUTES as LOKI_ROUTES
+from frazil.web.ports.contributions import LOKI
 
-QUERY_APIS: Mapping[str, Sequence[QueryRoute]] = {}
+QUERY_APIS: Mapping[str, Sequence[QueryRoute]] = {LOKI: LOKI_ROUTES}
