@@ -59,6 +59,14 @@ class LogRows:
             else:
                 yield from self._block(batch, selection, _services(batch))
 
+    def stream_columns(self, *others: str) -> tuple[str, ...]:
+        """Returns the columns that tell the stream of a row, its time, and these others."""
+        return (*BASE_COLUMNS, *STREAM_COLUMNS, *others)
+
+    def block(self, batch: pa.RecordBatch) -> RowsBlock:
+        """Makes a block of rows that have at least these columns."""
+        return RowsBlock(batch, self.rules, nanoseconds(batch, "timestamp"))
+
     def _block(
         self, batch: pa.RecordBatch, selection: Selection, streams: Streams | None = None
     ) -> Iterator[RowsBlock]:
