@@ -75,7 +75,7 @@ def query_range(request: QueryRequest, context: QueryContext) -> Reply:
     asked = _Asked(request, context, started)
     check_length(span, tree, asked.settings)
     if isinstance(tree, LogQuery):
-        _check_entries(limit, asked.settings.max_entries)
+        check_entries(limit, asked.settings.max_entries)
         found = asked.engine.logs(
             text, span.start_ns, span.end_ns, limit, newest_first=newest_first, interval_ns=interval
         ).entries
@@ -137,7 +137,7 @@ def encoding_flags(request: QueryRequest) -> tuple[str, ...]:
     return tuple(flag for flag in map(str.strip, given.split(",")) if flag)
 
 
-def _check_entries(limit: int, most: int) -> None:
+def check_entries(limit: int, most: int) -> None:
     if most and limit > most:
         raise QueryError(
             f"max entries limit per query exceeded, limit > max_entries_limit_per_query ({limit} > {most})"
@@ -152,7 +152,7 @@ def check_length(span: Span, tree: LogQuery | MetricQuery | None, settings: Loki
     if most and length > most:
         raise QueryError(
             f"the query time range exceeds the limit (query length: {format_go_duration(length)}, "
-            f"limit: {_days(settings.max_range_hours)})"
+            f"limit: {hours_text(settings.max_range_hours)})"
         )
 
 
@@ -167,6 +167,6 @@ def _longest_range_ns(tree: MetricQuery) -> int:
     return 0
 
 
-def _days(hours: int) -> str:
+def hours_text(hours: int) -> str:
     days, rest = divmod(hours, 24)
     return "".join(f"{count}{unit}" for count, unit in ((days, "d"), (rest, "h")) if count)

@@ -20,4 +20,19 @@ ROUTES = [
     QueryRoute(
         "/loki/api/v1/detected_labels", f"{_PACKAGE}.detected_labels:detected_labels", _BOTH, "labels worth showing"
     ),
+    QueryRoute(
+        "/loki/api/v1/detected_fields", f"{_PACKAGE}.detected_fields:detected_fields", _BOTH, "fields of lines"
+    ),
+    QueryRoute(
+        "/loki/api/v1/detected_field/{name}/values", f"{_PACKAGE}.detected_fields:values", _BOTH, "values of a field"
+    ),
+    QueryRoute("/loki/api/v1/format_query", f"{_PACKAGE}.status:format_query", _BOTH, "a query as it is printed"),
+    QueryRoute("/loki/api/v1/drilldown-limits", f"{_PACKAGE}.status:drilldown_limits", summary="limits of queries"),
+    QueryRoute("/config/tenant/v1/limits", f"{_PACKAGE}.status:tenant_limits", summary="limits of queries"),
+    QueryRoute("/config", f"{_PACKAGE}.status:config", summary="settings of queries"),
+    QueryRoute("/loki/api/v1/status/buildinfo", f"{_PACKAGE}.status:build_info", summary="the version"),
+    QueryRoute("/loki/api/v1/rules", f"{_PACKAGE}.status:no_rule_groups", summary="rules: none"),
+    QueryRoute("/loki/api/v1/rules/{namespace}", f"{_PACKAGE}.status:no_rule_groups", summary="rules: none"),
+    QueryRoute("/prometheus/api/v1/rules", f"{_PACKAGE}.status:no_rules", summary="rules: none"),
+    QueryRoute("/prometheus/api/v1/alerts", f"{_PACKAGE}.status:no_alerts", summary="alerts: none"),
 ]

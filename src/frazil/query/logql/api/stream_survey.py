@@ -115,7 +115,9 @@ class Survey:
             where=predicate_of(Selection(span.start_ns, span.end_ns, matchers), self.source.rules),
             columns=self.source.stream_columns(LINE_COLUMN) if self.sizes else self.source.stream_columns(),
         )
-        yield from self.context.scanner.scan(request).units()
+        scan = self.source.scan(request)
+        if scan is not None:
+            yield from scan.units()
 
     def _whole(self, unit: Unit) -> StreamCounts:
         return self._counted(unit.read(filtered=False), None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from frazil.errors import TopicNotFound
 from frazil.formats.otlp.logs import TOPIC
 from frazil.query.logql.blocks import Selection
 from frazil.query.logql.columns import Mask, column_of
@@ -23,7 +24,7 @@ from frazil.query.logql.source.rows_block import (
     Streams,
     nanoseconds,
 )
-from frazil.scan.interface import Scanner, ScanRequest
+from frazil.scan.interface import Scan, Scanner, ScanRequest
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,9 @@ class LogRows:
             columns=_columns(selection, STREAM_COLUMNS),
             order=selection.order,
         )
-        scan = self.scanner.scan(request)
+        scan = self.scan(request)
+        if scan is None:
+            return
         if selection.order != "none" or not narrow:
             for batch in scan.batches():
                 yield from self._block(batch, selection)
@@ -58,6 +61,13 @@ class LogRows:
                 yield from self._block(unit.read(request.columns), selection)
             else:
                 yield from self._block(batch, selection, _services(batch))
+
+    def scan(self, request: ScanRequest) -> Scan | None:
+        """Returns the scan, or None if nobody has sent a line yet."""
+        try:
+            return self.scanner.scan(request)
+        except TopicNotFound:
+            return None
 
     def stream_columns(self, *others: str) -> tuple[str, ...]:
         """Returns the columns that tell the stream of a row, its time, and these others."""
