@@ -15,11 +15,14 @@ from frazil.config.model import Config
 from frazil.engine.room import QueryRoom
 from frazil.engine.tail_transfer import Views
 from frazil.errors import FrazilError
+from frazil.formats.otlp.logs import TOPIC
+from frazil.log.arrivals import Arrivals
 from frazil.log.tail import TailView
 from frazil.ops.health import HEALTHY, Health
+from frazil.query.logql.api.tail.endpoint import TailEndpoint
 from frazil.query.sql.api import SqlApi
 from frazil.query.sql.limits import ANSWER, WARM, solo
-from frazil.web.ports.contributions import Endpoint
+from frazil.web.ports.contributions import Contribution
 
 logger = logging.getLogger(__name__)
 
@@ -34,12 +37,14 @@ class QueryPart:
         self._room = QueryRoom(config, self._tails, metrics, solo={ANSWER: solo(config)}, warm=[WARM])
         self._api = SqlApi(self._room, metrics)
         self._apis = QueryEndpoints(self._room, query_admission(metrics), several_tenants=config.query.multi_tenant)
+        arrivals = Arrivals(TOPIC, config.data_dir, None if log_part is None else lambda: log_part.log)
+        self._tail = TailEndpoint(config, self._room, arrivals, metrics)
         self._warming: asyncio.Task[None] | None = None
 
     @property
-    def endpoints(self) -> Sequence[Endpoint]:
+    def endpoints(self) -> Sequence[Contribution]:
         apis = (endpoint for port, routes in QUERY_APIS.items() for endpoint in self._apis.of(port, routes))
-        return [*self._api.endpoints, *apis]
+        return [*self._api.endpoints, *apis, self._tail.contribution]
 
     async def start(self) -> None:
         """Return at once. The first query waits for what is not loaded yet."""

@@ -40,7 +40,7 @@ def streams(entries: Iterable[Entry], *, categorized: bool) -> Iterator[bytes]:
         labels = entry.labels
         if labels not in by_labels:
             by_labels[labels] = tuple(sorted(labels.stream)) if categorized else labels.merged()
-            extras[labels] = _extra(labels)
+            extras[labels] = other_labels(labels)
         value: list[Any] = [str(entry.time_ns), entry.line]
         if categorized:
             value.append(extras[labels])
@@ -54,7 +54,8 @@ def streams(entries: Iterable[Entry], *, categorized: bool) -> Iterator[bytes]:
     )
 
 
-def _extra(labels: EntryLabels) -> dict[str, dict[str, str]]:
+def other_labels(labels: EntryLabels) -> dict[str, dict[str, str]]:
+    """Returns the labels of a line that are none of its stream."""
     found = {"structuredMetadata": dict(labels.metadata), "parsed": dict(labels.parsed)}
     return {name: values for name, values in found.items() if values}
 

@@ -25,6 +25,7 @@ from frazil.query.logql.source.rows_block import (
     nanoseconds,
 )
 from frazil.scan.interface import Scan, Scanner, ScanRequest
+from frazil.scan.predicates.tree import And, Predicate
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class LogRows:
     scanner: Scanner
     tenants: tuple[str, ...] | None
     rules: LabelRules = field(default_factory=LabelRules)
+    where: Predicate | None = None
+    """Only rows for which this is true are seen."""
 
     def select(self, selection: Selection) -> Iterator[RowsBlock]:
         narrow = _only_services(selection)
@@ -42,7 +45,7 @@ class LogRows:
             tenants=self.tenants,
             start_ns=selection.start_ns,
             end_ns=selection.end_ns,
-            where=predicate_of(selection, self.rules),
+            where=_both(predicate_of(selection, self.rules), self.where),
             columns=_columns(selection, STREAM_COLUMNS),
             order=selection.order,
         )
@@ -89,6 +92,12 @@ class LogRows:
         found = block.take(inside)
         if found.rows:
             yield found
+
+
+def _both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return And((one, other))
 
 
 def _only_services(selection: Selection) -> bool:
