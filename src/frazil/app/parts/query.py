@@ -19,6 +19,7 @@ from frazil.formats.otlp.logs import TOPIC
 from frazil.log.arrivals import Arrivals
 from frazil.log.tail import TailView
 from frazil.ops.health import HEALTHY, Health
+from frazil.query.logql.api import warming
 from frazil.query.logql.api.tail.endpoint import TailEndpoint
 from frazil.query.sql.api import SqlApi
 from frazil.query.sql.limits import ANSWER, WARM, solo
@@ -33,6 +34,7 @@ class QueryPart:
     name = "query"
 
     def __init__(self, config: Config, metrics: CollectorRegistry, log_part: LogPart | None = None) -> None:
+        self._config = config
         self._log_part = log_part
         self._room = QueryRoom(config, self._tails, metrics, solo={ANSWER: solo(config)}, warm=[WARM])
         self._api = SqlApi(self._room, metrics)
@@ -62,6 +64,8 @@ class QueryPart:
     async def _warm(self) -> None:
         try:
             await self._room.warm()
+            if self._config.loki.enabled and self._config.query.warm_processes:
+                await (await self._room.ask(warming.ANSWER, warming.REQUEST)).aclose()
         except FrazilError as error:
             # A query that comes now fails with the reason; the next one tries again.
             logger.warning("no process for queries could be started", extra={"reason": str(error)})

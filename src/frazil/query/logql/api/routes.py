@@ -26,6 +26,7 @@ ROUTES = [
     QueryRoute(
         "/loki/api/v1/detected_field/{name}/values", f"{_PACKAGE}.detected_fields:values", _BOTH, "values of a field"
     ),
+    QueryRoute("/loki/api/v1/patterns", f"{_PACKAGE}.patterns:patterns", _BOTH, "what lines have in common"),
     QueryRoute("/loki/api/v1/format_query", f"{_PACKAGE}.status:format_query", _BOTH, "a query as it is printed"),
     QueryRoute("/loki/api/v1/drilldown-limits", f"{_PACKAGE}.status:drilldown_limits", summary="limits of queries"),
     QueryRoute("/config/tenant/v1/limits", f"{_PACKAGE}.status:tenant_limits", summary="limits of queries"),
