@@ -27,6 +27,8 @@ from frazil.web.ports.contributions import Contribution
 
 logger = logging.getLogger(__name__)
 
+_SETTLE_SECONDS = 1.0
+
 
 class QueryPart:
     """`log_part` has the tails that are only in the memory of this process, if it has a log."""
@@ -64,11 +66,16 @@ class QueryPart:
     async def _warm(self) -> None:
         try:
             await self._room.warm()
-            if self._config.loki.enabled and self._config.query.warm_processes:
-                await (await self._room.ask(warming.ANSWER, warming.REQUEST)).aclose()
+            await self._warm_logql()
         except FrazilError as error:
             # A query that comes now fails with the reason; the next one tries again.
             logger.warning("no process for queries could be started", extra={"reason": str(error)})
+
+    async def _warm_logql(self) -> None:
+        """Has a process load what queries in LogQL need, unless it has something better to do."""
+        await asyncio.sleep(_SETTLE_SECONDS)
+        if self._config.loki.enabled and self._config.query.warm_processes and self._room.is_idle:
+            await (await self._room.ask(warming.ANSWER, warming.REQUEST)).aclose()
 
     def _tails(self, topics: Iterable[str]) -> Views:
         return {topic: self._tails_of(topic) for topic in topics}

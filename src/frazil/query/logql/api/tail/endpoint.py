@@ -1,4 +1,4 @@
-"""Serves `tail`: a WebSocket on which lines come as they are stored.
+"""Serves `tail`: a connection on which lines come as they are stored.
 
 The serving process waits for the log to grow. Then it asks a query process for what is new and passes that on, a
 frame at a time and no faster than the client reads. So a slow client costs no memory: the log is its buffer.
@@ -24,7 +24,8 @@ from frazil.config.model import Config
 from frazil.engine.interface import QueryRequest
 from frazil.errors import FrazilError, QueryError, RateExceeded
 from frazil.log.arrivals import Arrivals
-from frazil.query.logql.api.tail.pieces import ANSWER, POSITIONS
+from frazil.query.logql.api.tail.outputs import NDJSON, LinesOutput, Output, WebSocketOutput, refuse
+from frazil.query.logql.api.tail.pieces import ANSWER, ONLY_LOGS, POSITIONS
 from frazil.scan.tenants import HEADER, tenant_names
 from frazil.web.failures import failure_of
 from frazil.web.parameters import Parameters, number
@@ -40,7 +41,6 @@ MOST_SECONDS = 3600.0
 """A client is disconnected after this time. It connects again."""
 MOST_DELAY_SECONDS = 5
 _INTERNAL_ERROR = 1011
-_ONLY_LOGS = "only log selector is supported"
 _TOO_LONG = "reached tail max duration limit"
 
 Positions = Mapping[int, int]
@@ -75,23 +75,28 @@ class TailEndpoint:
         return BareEndpoint(PATH, self, "lines as they come", ("GET", "WEBSOCKET"), LOKI)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await _refuse(send, 400, "Bad Request", "http", [(b"sec-websocket-version", b"13")])
+        output: Output
+        if scope["type"] == "websocket":
+            await receive()
+            output = WebSocketOutput(receive, send)
+        elif NDJSON in Headers(scope=scope).get("accept", ""):
+            output = LinesOutput(receive, send)
+        else:
+            await refuse(send, 400, "Bad Request", "http", [(b"sec-websocket-version", b"13")])
             return
-        with suppress(asyncio.CancelledError, OSError):
-            await self._serve(scope, receive, send)
+        with suppress(OSError):
+            await self._serve(scope, output)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await receive()
+    async def _serve(self, scope: Scope, output: Output) -> None:
         try:
             asked, delay = self._asked(scope)
             self._count(asked.tenants)
         except FrazilError as error:
             failure = failure_of(error)
-            await _refuse(send, failure.http, failure.reason, "websocket.http")
+            await output.refuse(failure.http, failure.reason)
             return
         try:
-            await _Following(self._room, self._arrivals, asked, delay, receive, send).run()
+            await _Following(self._room, self._arrivals, asked, delay, output).run()
         finally:
             self._clients[asked.tenants] -= 1
 
@@ -118,15 +123,12 @@ class TailEndpoint:
 class _Following:
     """Serves one client."""
 
-    def __init__(
-        self, room: Room, arrivals: Arrivals, asked: QueryRequest, delay: float, receive: Receive, send: Send
-    ) -> None:
+    def __init__(self, room: Room, arrivals: Arrivals, asked: QueryRequest, delay: float, output: Output) -> None:
         self._room = room
         self._arrivals = arrivals
         self._asked = asked
         self._delay = delay
-        self._receive = receive
-        self._send = send
+        self._output = output
         self._positions: Positions = {}
 
     async def run(self) -> None:
@@ -134,21 +136,22 @@ class _Following:
             frames = await self._piece(b"")
         except FrazilError as error:
             failure = failure_of(error)
-            if failure.reason == _ONLY_LOGS:
-                await self._send({"type": "websocket.accept"})
-                await self._close(_INTERNAL_ERROR, failure.reason)
+            if failure.reason == ONLY_LOGS and isinstance(self._output, WebSocketOutput):
+                # Loki notices this only when the connection is there.
+                await self._output.open()
+                await self._output.close(_INTERNAL_ERROR, failure.reason)
             else:
-                await _refuse(self._send, failure.http, failure.reason, "websocket.http")
+                await self._output.refuse(failure.http, failure.reason)
             return
-        await self._send({"type": "websocket.accept"})
-        leaving = asyncio.create_task(self._until_client_leaves())
+        await self._output.open()
+        leaving = asyncio.create_task(self._output.until_client_leaves())
         following = asyncio.create_task(self._follow(frames))
         try:
             await asyncio.wait({leaving, following}, return_when=asyncio.FIRST_COMPLETED)
             if following.done():
                 following.result()
         except FrazilError as error:
-            await self._close(_INTERNAL_ERROR, failure_of(error).reason)
+            await self._output.close(_INTERNAL_ERROR, failure_of(error).reason)
         finally:
             for task in (leaving, following):
                 task.cancel()
@@ -158,15 +161,17 @@ class _Following:
         end = time.monotonic() + MOST_SECONDS
         while True:
             for frame in frames:
-                await self._send({"type": "websocket.send", "text": frame.decode()})
+                await self._output.send(frame)
             if time.monotonic() >= end:
-                await self._close(_INTERNAL_ERROR, _TOO_LONG)
+                await self._output.close(_INTERNAL_ERROR, _TOO_LONG)
                 return
             frames = ()
             if await self._arrivals.wait(self._positions, WAIT_SECONDS):
                 await asyncio.sleep(self._delay + GATHER_SECONDS)
                 positions = {str(partition): offset for partition, offset in self._positions.items()}
                 frames = await self._retried_piece(orjson.dumps(positions))
+            else:
+                await self._output.beat()
 
     async def _retried_piece(self, positions: bytes) -> Sequence[bytes]:
         """Tries again when there was no room for the question. Nothing is lost meanwhile, since the log has it."""
@@ -188,23 +193,3 @@ class _Following:
         found = orjson.loads(reply.headers[POSITIONS])
         self._positions = {int(partition): offset for partition, offset in found.items()}
         return body.split(b"\n") if body else ()
-
-    async def _until_client_leaves(self) -> None:
-        while (await self._receive())["type"] != "websocket.disconnect":
-            continue
-
-    async def _close(self, code: int, reason: str) -> None:
-        # A reason has 123 bytes at most.
-        await self._send(
-            {"type": "websocket.close", "code": code, "reason": reason.encode()[:120].decode(errors="ignore")}
-        )
-
-
-async def _refuse(
-    send: Send, status: int, reason: str, prefix: str, headers: Sequence[tuple[bytes, bytes]] = ()
-) -> None:
-    """Answers with plain text in place of a connection."""
-    body = reason.encode()
-    fields = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(body)), *headers]
-    await send({"type": f"{prefix}.response.start", "status": status, "headers": fields})
-    await send({"type": f"{prefix}.response.body", "body": body})

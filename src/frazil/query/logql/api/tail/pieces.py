@@ -36,6 +36,7 @@ MOST_LINES = 2000
 MOST_DROPPED = 1000
 """It is told of so many of them."""
 FRAME_LINES = 100
+ONLY_LOGS = "only log selector is supported"
 _FOR_EVER_NS = 2**63 - 1
 
 Positions = Mapping[int, int]
@@ -47,7 +48,7 @@ def piece(request: QueryRequest, context: QueryContext) -> Reply:
     parameters = parameters_of(replace(request, body=b""))
     text = parameters.one("query") or ""
     if not isinstance(parse(text), LogQuery):
-        raise QueryError("only log selector is supported")
+        raise QueryError(ONLY_LOGS)
     source = source_of(request, context)
     now = _positions(source)
     if request.body:
