@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from frazil.errors import QueryError
+from frazil.query.logql.api import labels
 from frazil.query.logql.api.queries import query, query_range
 from tests.query.logql.api.support import FORM, SECOND, START, Lines
 
@@ -97,6 +98,21 @@ def test_a_tenant_sees_its_own_lines_only(lines: Lines) -> None:
     data = lines.data(query_range, query='{app=~".+"}', tenants=("team-b",))
     assert lines_of(data) == ["not yours"]
     assert lines.data(query_range, query='{app=~".+"}', tenants=("nobody",))["result"] == []
+
+
+def test_several_tenants_are_told_apart(lines: Lines) -> None:
+    both = ("default", "team-b")
+    found = lines.data(query_range, query='{app=~"web|other"} | drop detected_level', tenants=both)["result"]
+    tenants = {stream["stream"]["app"]: stream["stream"]["__tenant_id__"] for stream in found}
+    assert tenants == {"web": "default", "other": "team-b"}
+    assert lines_of(lines.data(query_range, query='{__tenant_id__="team-b"}', tenants=both)) == ["not yours"]
+    counted = 'sum by (__tenant_id__, service_name) (count_over_time({service_name=~"shop|other"}[10m]))'
+    vector = lines.data(query, query=counted, time=START // SECOND + 60, tenants=both)["result"]
+    assert [(each["metric"]["__tenant_id__"], each["value"][1]) for each in vector] == [
+        ("default", "6"),
+        ("team-b", "1"),
+    ]
+    assert lines.data(labels.values, "__tenant_id__", tenants=both) == ["default", "team-b"]
 
 
 def test_nothing_was_sent_yet(tmp_path: Any) -> None:

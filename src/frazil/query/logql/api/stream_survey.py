@@ -21,7 +21,6 @@ from frazil.query.logql.blocks import Labels, Selection
 from frazil.query.logql.memory_source import selected
 from frazil.query.logql.metrics.matrix import SeriesLabels
 from frazil.query.logql.source.log_rows import LogRows
-from frazil.query.logql.source.pushdown import predicate_of
 from frazil.query.logql.source.rows_block import LINE_COLUMN, RowsBlock
 from frazil.scan.interface import ScanRequest, Unit
 
@@ -112,7 +111,7 @@ class Survey:
             tenants=self.source.tenants,
             start_ns=span.start_ns,
             end_ns=span.end_ns,
-            where=predicate_of(Selection(span.start_ns, span.end_ns, matchers), self.source.rules),
+            where=self.source.predicate(Selection(span.start_ns, span.end_ns, matchers)),
             columns=self.source.stream_columns(LINE_COLUMN) if self.sizes else self.source.stream_columns(),
         )
         scan = self.source.scan(request)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from frazil.errors import TopicNotFound
 from frazil.formats.otlp.logs import TOPIC
+from frazil.formats.telemetry.scopes import TENANT
 from frazil.query.logql.blocks import Selection
 from frazil.query.logql.columns import Mask, column_of
 from frazil.query.logql.memory_source import selected
@@ -20,6 +21,7 @@ from frazil.query.logql.source.rows_block import (
     LINE_COLUMN,
     METADATA_COLUMNS,
     STREAM_COLUMNS,
+    TENANT_LABEL,
     RowsBlock,
     Streams,
     nanoseconds,
@@ -39,14 +41,14 @@ class LogRows:
     """Only rows for which this is true are seen."""
 
     def select(self, selection: Selection) -> Iterator[RowsBlock]:
-        narrow = _only_services(selection)
+        narrow = _only_services(selection) and not self._of_several
         request = ScanRequest(
             topic=TOPIC,
             tenants=self.tenants,
             start_ns=selection.start_ns,
             end_ns=selection.end_ns,
-            where=_both(predicate_of(selection, self.rules), self.where),
-            columns=_columns(selection, STREAM_COLUMNS),
+            where=self.predicate(selection),
+            columns=_columns(selection, self._stream_columns),
             order=selection.order,
         )
         scan = self.scan(request)
@@ -74,7 +76,23 @@ class LogRows:
 
     def stream_columns(self, *others: str) -> tuple[str, ...]:
         """Returns the columns that tell the stream of a row, its time, and these others."""
-        return (*BASE_COLUMNS, *STREAM_COLUMNS, *others)
+        return (*BASE_COLUMNS, *self._stream_columns, *others)
+
+    @property
+    def _stream_columns(self) -> tuple[str, ...]:
+        return (*STREAM_COLUMNS, TENANT) if self._of_several else STREAM_COLUMNS
+
+    @property
+    def _of_several(self) -> bool:
+        """Returns whether rows of several tenants are seen, so that each stream needs the name of its own."""
+        return self.tenants is not None and len(self.tenants) > 1
+
+    def predicate(self, selection: Selection) -> Predicate | None:
+        """Returns what is true for all rows that may be wanted."""
+        if self._of_several:
+            stored = tuple(matcher for matcher in selection.matchers if matcher.name != TENANT_LABEL)
+            selection = replace(selection, matchers=stored)
+        return _both(predicate_of(selection, self.rules), self.where)
 
     def block(self, batch: pa.RecordBatch) -> RowsBlock:
         """Makes a block of rows that have at least these columns."""
