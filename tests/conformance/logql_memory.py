@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from frazil.query.logql.columns import from_texts
-from frazil.query.logql.memory_source import MemoryBlock, MemorySource
 from tests.conformance.logql_script import Line
+from tests.query.logql.memory_source import MemoryBlock, MemorySource
 
 
 def memory_source(lines: list[Line]) -> MemorySource:

@@ -35,7 +35,7 @@ from tests.query.logql.table_scanner import TableScanner
 
 ZERO_NS = 1_800_000_000 * 1_000_000_000
 """Cases count time from here. It is a multiple of all their steps."""
-_RULES = LabelRules(service_labels=(), discover_levels=False)
+_RULES = LabelRules(discover_services=False, discover_levels=False)
 """The cases expect the labels that were sent and no others."""
 
 T = TypeVar("T")

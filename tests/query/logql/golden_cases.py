@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from frazil.query.logql.columns import from_texts
 from frazil.query.logql.log_results import Entry
-from frazil.query.logql.memory_source import MemoryBlock, MemorySource
 from frazil.query.logql.metrics.matrix import printed_labels
+from tests.query.logql.memory_source import MemoryBlock, MemorySource
 
 SECOND = 1_000_000_000
 _LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')

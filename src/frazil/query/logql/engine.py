@@ -74,6 +74,13 @@ class Engine:
             raise QueryError("the query gives lines and not samples")
         if step_ns <= 0:
             raise QueryError("zero or negative query resolution step widths are not accepted. Try a positive integer")
+        if end_ns < start_ns:
+            raise QueryError("end timestamp must not be before or equal to start time")
+        if (end_ns - start_ns) // step_ns > self.limits.max_points:
+            raise QueryError(
+                f"exceeded maximum resolution of {self.limits.max_points:,} points per time series. Try increasing "
+                "the value of the step parameter"
+            )
         steps = np.arange(start_ns, end_ns + 1, step_ns, dtype=np.int64)
         return RangeMatrix(self._matrix(query, steps, instant=False), steps)
 

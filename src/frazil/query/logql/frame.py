@@ -160,30 +160,41 @@ class Frame:
                 if name not in names:
                     columns[name] = empty_column(self.rows)
 
-    def extract(self, name: str, column: Column) -> None:
-        """Adds what a parser found. What an earlier parser found stays, and labels that were there are not hidden."""
-        taken = self.original("stream", name).present | self.original("metadata", name).present
-        if not taken.any():
-            self._add_parsed(name, column)
-            return
-        self._add_parsed(name, column.only(~taken))
-        self._add_parsed(name + EXTRACTED, column.only(taken))
+    def extract(self, name: str, column: Column, *, replaces: bool = False) -> None:
+        """Adds what a parser found. What an earlier parser found stays, unless this one `replaces` it.
 
-    def _add_parsed(self, name: str, column: Column) -> None:
+        It hides no label of the stream and no metadata. Labels of streams count even if a stage removed them, as in
+        Loki.
+        """
+        taken = self.original("stream", name).present | self.column("metadata", name).present
+        if not taken.any():
+            self._add_parsed(name, column, replaces)
+            return
+        self._add_parsed(name, column.only(~taken), replaces)
+        self._add_parsed(name + EXTRACTED, column.only(taken), replaces)
+
+    def _add_parsed(self, name: str, column: Column, replaces: bool = False) -> None:
         if column.present.any():
-            self.put("parsed", name, self.column("parsed", name).over(column))
+            known = self.column("parsed", name)
+            self.put("parsed", name, column.over(known) if replaces else known.over(column))
+
+    def add_empty(self, name: str, rows: Mask) -> None:
+        """Gives rows that do not have the label an empty one."""
+        lacking = rows & ~self.label(name).present & ~self.original("stream", name).present
+        if lacking.any():
+            self._add_parsed(name, constant_column("", self.rows).only(lacking))
 
     def extracted(self, name: str) -> Mask:
         """Returns which rows have this label from a parser."""
         return self.column("parsed", name).present
 
-    def fail(self, mask: Mask, error: str, details: Column | None = None) -> None:
-        """Marks rows with an error, unless they have one."""
-        new = mask & ~self.column("parsed", ERROR).present
+    def fail(self, mask: Mask, error: str, details: Column | None = None, *, first_stays: bool = False) -> None:
+        """Marks rows with an error, in place of one that they have unless `first_stays`."""
+        new = mask & ~self.failed if first_stays else mask
         if not new.any():
             return
         column = constant_column(error, self.rows).only(new)
-        self.put("parsed", ERROR, self.column("parsed", ERROR).over(column))
+        self.put("parsed", ERROR, column.over(self.column("parsed", ERROR)))
         if details is not None:
             self.put("parsed", ERROR_DETAILS, details.only(new).over(self.column("parsed", ERROR_DETAILS)))
 

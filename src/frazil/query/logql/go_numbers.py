@@ -186,7 +186,7 @@ def format_prometheus_duration(nanoseconds: int) -> str:
         return "0s"
     text, rest = "", nanoseconds
     for unit, size in _PROMETHEUS_UNITS.items():
-        if unit in ("y", "w", "d") and (text or rest % size):
+        if unit in ("y", "w") and (text or rest % size):
             continue
         count, rest = divmod(rest, size)
         if count:

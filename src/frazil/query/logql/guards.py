@@ -31,3 +31,5 @@ class Limits:
     """Bounds results, as Loki's settings of the same names do; zero stands for no bound."""
 
     max_query_series: int = 500
+    max_points: int = 11_000
+    """The most steps of a range query."""

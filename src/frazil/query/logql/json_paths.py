@@ -1,4 +1,4 @@
-"""Reads the paths of `| json label="path"`, such as `user.tags[0]["first name"]`."""
+"""Reads where `json` and `logfmt` find a label: paths such as `user.tags[0]["first name"]`, and keys."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TypeAlias
 Path: TypeAlias = tuple[str | int, ...]
 
 _TOKEN = re.compile(
-    r'(?P<field>[A-Za-z_][A-Za-z0-9_]*)|\["(?P<key>[^"\]]*)"?\]|\[(?P<index>\d+)\]|(?P<dot>\.)|(?P<blank>\s+)'
+    r'(?P<FIELD>[A-Za-z_][A-Za-z0-9_]*)|\["(?P<key>[^"\]]*)"?\]|\[(?P<index>\d+)\]|(?P<DOT>\.)|(?P<blank>\s+)|(?P<LSB>\[)'
 )
+_LOGFMT_KEY = re.compile(r'\s*(?:(?P<key>[A-Za-z_][A-Za-z0-9_]*)|"(?P<quoted>[^"]*)")\s*')
 
 
 class PathFault(ValueError):
@@ -25,29 +26,52 @@ def path_of(text: str) -> Path:
     while at < len(text):
         token = _TOKEN.match(text, at)
         if token is None:
-            raise _fault(text, text[at])
+            raise _fault(text, f"unexpected char {text[at]}")
         at = token.end()
-        if token["blank"]:
+        kind = token.lastgroup
+        if kind == "blank":
             continue
-        if token["dot"]:
+        if kind == "LSB":
+            raise _fault(text, _bracket_fault(text[at:]))
+        if kind == "DOT":
             if dotted or not path:
-                raise _fault(text, "DOT")
+                raise _fault(text, f"syntax error: unexpected DOT, expecting {'FIELD' if dotted else 'LSB or FIELD'}")
             dotted = True
-        elif token["field"]:
+        elif kind == "FIELD":
             if path and not dotted:
-                raise _fault(text, "FIELD")
-            path.append(token["field"])
+                raise _fault(text, "syntax error: unexpected FIELD")
+            path.append(token["FIELD"])
             dotted = False
         elif dotted:
-            raise _fault(text, "LSB")
+            raise _fault(text, "syntax error: unexpected LSB, expecting FIELD")
         else:
-            path.append(int(token["index"]) if token["index"] else token["key"])
-    if not path:
-        raise PathFault(f"cannot parse expression [{text}]: syntax error: unexpected $end, expecting LSB or FIELD")
-    if dotted:
-        raise PathFault(f"cannot parse expression [{text}]: syntax error: unexpected $end, expecting FIELD")
+            path.append(int(token["index"]) if kind == "index" else token["key"])
+    if dotted or not path:
+        expected = "FIELD" if dotted else "LSB or FIELD"
+        raise _fault(text, f"syntax error: unexpected $end, expecting {expected}")
     return tuple(path)
 
 
-def _fault(text: str, token: str) -> PathFault:
-    return PathFault(f"cannot parse expression [{text}]: syntax error: unexpected {token}")
+def _bracket_fault(rest: str) -> str:
+    """Says what is wrong behind a bracket."""
+    if rest.startswith('"'):
+        return "syntax error: unexpected $end, expecting RSB"
+    found = "FIELD" if re.match("[A-Za-z_]", rest) else "$end"
+    return f"syntax error: unexpected {found}, expecting STRING or INDEX"
+
+
+@lru_cache(maxsize=1024)
+def logfmt_key(text: str) -> str:
+    """Returns the key of `| logfmt label="key"`."""
+    found = _LOGFMT_KEY.match(text)
+    if found is None:
+        raise _fault(text, "syntax error: unexpected $end, expecting STRING or KEY")
+    if found.end() < len(text):
+        rest = text[found.end()]
+        known = rest == '"' or re.match("[A-Za-z_]", rest)
+        raise _fault(text, "syntax error: unexpected KEY" if known else f"unexpected char {rest}")
+    return found["quoted"] if found["key"] is None else found["key"]
+
+
+def _fault(text: str, reason: str) -> PathFault:
+    return PathFault(f"cannot parse expression [{text}]: {reason}")

@@ -144,7 +144,7 @@ def test_too_many_series_are_an_error_but_for_drilldown(lines: Lines) -> None:
             {"query": ORDERS, "start": 0, "end": 3 * 10**6},
             "exceeds the limit (query length: 833h20m0s, limit: 30d1h)",
         ),
-        ({"query": "rate({app='x'}[5m])"}, "invalid char literal"),
+        ({"query": "rate({app='x'}[5m])"}, "unexpected IDENTIFIER, expecting STRING"),
     ],
 )
 def test_wrong_queries(lines: Lines, given: dict[str, Any], reason: str) -> None:

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.query.logql.engine import Engine
-from frazil.query.logql.memory_source import MemoryBlock, MemorySource
 from frazil.query.logql.metrics import windows
 from frazil.query.logql.metrics.evaluation import Evaluation
 from frazil.query.logql.parse.metric_tree import RangeAggregation
 from frazil.query.logql.parse.parser import parse
+from tests.query.logql.memory_source import MemoryBlock, MemorySource
 
 Sample = tuple[str, int, float]
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
+from frazil.config.sections.loki import LokiConfig
 from frazil.query.logql.engine import Engine
 from frazil.query.logql.log_results import Entry
 from frazil.query.logql.source.label_rules import LabelRules
@@ -84,11 +85,25 @@ def test_services_without_a_name(resource: dict[str, str], service: str) -> None
 
 def test_index_attributes_are_a_setting() -> None:
     table = otlp_rows(otlp_request({"service.name": "shop", "host.name": "h"}))
-    rules = LabelRules(index_attributes=("host.name",), service_labels=(), discover_levels=False)
+    own = {"index_attributes": ["host.name"], "discover_services": False, "discover_levels": False}
+    config = LokiConfig.model_validate({"tenants": {"default": own}})
+    assert LabelRules.of(config, "other") == LabelRules()
+    rules = LabelRules.of(config, "default")
     (entry,) = entries(table, '{host_name="h"}', rules)
     assert entry.labels.stream == (("host_name", "h"),)
     assert dict(entry.labels.metadata)["service_name"] == "shop"
     assert "detected_level" not in dict(entry.labels.metadata)
+
+
+def test_a_service_may_be_named_by_another_attribute() -> None:
+    table = otlp_rows(
+        otlp_request({"service.name": "shop", "container.name": "c"}), otlp_request({"service.name": ""})
+    )
+    rules = LabelRules(index_attributes=("container.name",))
+    (entry,) = entries(table, '{service_name="c"}', rules)
+    assert dict(entry.labels.stream) == {"container_name": "c", "service_name": "c"}
+    assert len(entries(table, '{service_name="unknown_service"}', rules)) == 1
+    assert len(entries(table, '{service_name="unknown_service"}')) == 1
 
 
 def test_pushed_streams_have_their_labels() -> None:
@@ -153,3 +168,19 @@ def entries_without_pushdown(table: pa.Table, query: str) -> list[Entry]:
 
 def shown(found: list[Entry]) -> list[str]:
     return sorted(json.dumps([entry.line, entry.labels.merged()]) for entry in found)
+
+
+def test_columns_may_come_as_dictionaries() -> None:
+    table = otlp_rows(otlp_request({"service.name": "shop"}), otlp_request({"container.name": "c"}))
+    maps = pa.map_(pa.dictionary(pa.int32(), pa.string()), pa.dictionary(pa.int32(), pa.string()))
+    encoded = table
+    for name in ("service_name", "body", "ingest_protocol", "detected_level", "severity_text", "scope_name"):
+        encoded = encoded.set_column(encoded.schema.get_field_index(name), name, encoded[name].dictionary_encode())
+    for name in ("resource_attributes", "attributes"):
+        column = encoded[name].combine_chunks()
+        keys, items = column.keys.dictionary_encode(), column.items.dictionary_encode()
+        found = pa.MapArray.from_arrays(column.offsets, keys, items, maps)
+        encoded = encoded.set_column(encoded.schema.get_field_index(name), name, found)
+    query = '{service_name=~"shop|c"} |= "hello" | detected_level="error"'
+    assert len(entries(table, query)) == 2
+    assert shown(entries(encoded, query)) == shown(entries(table, query))

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from frazil.query.logql.columns import Column
 from frazil.query.logql.frame import Frame
-from frazil.query.logql.memory_source import MemoryBlock
 from frazil.query.logql.parse.log_tree import JsonParser, LogfmtParser
 from frazil.query.logql.stages.clean_lines import FLAT_JSON, PLAIN_LOGFMT, CleanForm, extract_clean
 from frazil.query.logql.stages.findings import Wanted
 from frazil.query.logql.stages.json_parser import parse_json
 from frazil.query.logql.stages.logfmt_parser import parse_logfmt
+from tests.query.logql.memory_source import MemoryBlock
 
 NAMES = frozenset(("a", "b1"))
 

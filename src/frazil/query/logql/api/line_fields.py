@@ -3,23 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from frazil.query.logql.api.field_kinds import kind_of
+from frazil.query.logql.blocks import Labels
+from frazil.query.logql.columns import Codes, Column, empty_column
 from frazil.query.logql.frame import ERROR, ERROR_DETAILS, EXTRACTED, Frame
 from frazil.query.logql.log_results import Entry
-from frazil.query.logql.memory_source import MemoryBlock
 from frazil.query.logql.parse.log_tree import LogfmtParser
 from frazil.query.logql.stages.findings import Wanted, label_name, sanitized
 from frazil.query.logql.stages.pipeline import Pipeline
 
 _DEEPEST = 32
 _LOGFMT = Pipeline((LogfmtParser(),), Wanted(None))
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Is a block of lines without labels."""
+
+    lines: pa.Array
+
+    @property
+    def rows(self) -> int:
+        return len(self.lines)
+
+    @property
+    def times_ns(self) -> NDArray[np.int64]:
+        return np.zeros(self.rows, np.int64)
+
+    @property
+    def streams(self) -> Sequence[Labels]:
+        return [{}]
+
+    @property
+    def stream_codes(self) -> Codes:
+        return np.zeros(self.rows, np.int32)
+
+    def metadata_names(self) -> Sequence[str]:
+        return ()
+
+    def metadata(self, name: str) -> Column:
+        return empty_column(self.rows)
 
 
 @dataclass
@@ -101,8 +132,7 @@ def _logfmt_pairs(entries: list[Entry]) -> list[list[tuple[str, str]]]:
     if not entries:
         return pairs
     lines = pa.array([entry.line for entry in entries], pa.string())
-    rows = len(entries)
-    frame = Frame(MemoryBlock(np.zeros(rows, np.int64), lines, [{}], np.zeros(rows, np.int32), {}))
+    frame = Frame(_Lines(lines))
     _LOGFMT.run(frame)
     for name in frame.names("parsed"):
         if name not in (ERROR, ERROR_DETAILS):

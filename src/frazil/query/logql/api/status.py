@@ -6,14 +6,15 @@ from typing import Any
 
 import yaml
 
-from frazil.config.sections.loki import LokiQueryConfig
 from frazil.engine.interface import QueryContext, QueryRequest, Reply
 from frazil.errors import QueryError
+from frazil.formats.loki.labels import SERVICE_LABELS
 from frazil.formats.telemetry.line_levels import LEVEL_FIELDS
 from frazil.query.logql.api.parameters import parameters_of
 from frazil.query.logql.api.queries import hours_text
 from frazil.query.logql.api.replies import TEXT, object_reply, success
 from frazil.query.logql.api.tenants import label_rules, settings_of
+from frazil.query.logql.parse.layout import laid_out
 from frazil.query.logql.parse.parser import parse
 from frazil.version import __version__
 
@@ -28,7 +29,7 @@ def build_info(request: QueryRequest, context: QueryContext) -> Reply:
 
 def format_query(request: QueryRequest, context: QueryContext) -> Reply:
     try:
-        return success(str(parse(parameters_of(request).one("query") or "")))
+        return success(laid_out(parse(parameters_of(request).one("query") or "")))
     except QueryError as error:
         return object_reply({"status": "invalid-query", "error": str(error)}, 400)
 
@@ -37,28 +38,31 @@ def config(request: QueryRequest, context: QueryContext) -> Reply:
     """Returns the settings that bound queries, as YAML."""
     own = context.config
     shown = {
-        "loki": {"query": own.loki.query.model_dump(mode="json", exclude={"tenants"})},
+        "loki": {
+            "query": own.loki.query.model_dump(mode="json", exclude={"tenants"}),
+            "labels": own.loki.labels.model_dump(),
+        },
         "query": own.query.model_dump(mode="json", exclude={"tenants"}),
     }
     return Reply(200, {"content-type": TEXT}, [yaml.safe_dump(shown, sort_keys=False).encode()])
 
 
 def drilldown_limits(request: QueryRequest, context: QueryContext) -> Reply:
-    limits = _limits(settings_of(context.config, request.tenants), context)
+    limits = _limits(request.tenants, context)
     return object_reply({"limits": limits, "pattern_ingester_enabled": True, "version": LOKI_VERSION})
 
 
 def tenant_limits(request: QueryRequest, context: QueryContext) -> Reply:
-    limits = _limits(settings_of(context.config, request.tenants), context)
+    limits = _limits(request.tenants, context)
     return Reply(200, {"content-type": TEXT}, [yaml.safe_dump(limits).encode()])
 
 
-def _limits(settings: LokiQueryConfig, context: QueryContext) -> dict[str, Any]:
-    rules = label_rules(settings)
+def _limits(tenants: tuple[str, ...], context: QueryContext) -> dict[str, Any]:
+    settings, rules = settings_of(context.config, tenants), label_rules(context.config, tenants)
     attributes = [{"action": "index_label", "attributes": list(rules.index_attributes)}]
     return {
-        "discover_log_levels": settings.detect_levels,
-        "discover_service_name": list(rules.service_labels),
+        "discover_log_levels": rules.discover_levels,
+        "discover_service_name": list(SERVICE_LABELS) if rules.discover_services else [],
         "log_level_fields": list(LEVEL_FIELDS),
         "max_entries_limit_per_query": settings.max_entries,
         "max_line_size_truncate": False,

@@ -18,10 +18,10 @@ from frazil.formats.otlp.logs import TOPIC
 from frazil.query.logql.api.parameters import Span
 from frazil.query.logql.api.selectors import Matchers
 from frazil.query.logql.blocks import Labels, Selection
-from frazil.query.logql.memory_source import selected
 from frazil.query.logql.metrics.matrix import SeriesLabels
 from frazil.query.logql.source.log_rows import LogRows
 from frazil.query.logql.source.rows_block import LINE_COLUMN, RowsBlock
+from frazil.query.logql.source.stream_matching import selected
 from frazil.scan.interface import ScanRequest, Unit
 
 Counts = NDArray[np.int64]

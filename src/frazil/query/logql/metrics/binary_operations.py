@@ -68,7 +68,7 @@ class _Groups:
         if self.matching is None:
             return labels
         names = frozenset(self.matching.labels)
-        return labels_by(labels, names) if self.matching.on else labels_without(labels, names)
+        return _filled(labels_by(labels, names)) if self.matching.on else labels_without(labels, names)
 
     def left_present(self) -> Mask:
         return self._counts(self._left, self.left) > 0
@@ -145,9 +145,13 @@ def _result_labels(
     of_group = {int(group): labels for group, labels in zip(of_one, one.series, strict=True)}
     found: list[SeriesLabels] = []
     for labels, group in zip(many.series, of_many, strict=True):
-        added = labels_by(of_group.get(int(group), ()), included)
+        added = _filled(labels_by(of_group.get(int(group), ()), included))
         found.append(tuple(sorted(labels_without(labels, included) + added)))
     return found
+
+
+def _filled(labels: SeriesLabels) -> SeriesLabels:
+    return tuple(each for each in labels if each[1])
 
 
 def _unique(matrix: Matrix, both: Mask) -> Matrix:

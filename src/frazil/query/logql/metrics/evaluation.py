@@ -37,6 +37,8 @@ from frazil.query.logql.parse.metric_tree import (
 from frazil.query.logql.plan.needs import needs_of_range
 
 _OF_BYTES = frozenset(("bytes_over_time", "bytes_rate"))
+_WINDOW_BYTES = 40
+"""What each window of a series takes: where it begins and ends, its value, and whether it has one."""
 _PER_SECOND = frozenset(("rate", "bytes_rate"))
 _GROUPED_WHILE_READ = frozenset(("count_over_time", "rate", "bytes_over_time", "bytes_rate", "sum_over_time"))
 """The sum of these over series is the same as these over the lines of all series."""
@@ -103,6 +105,7 @@ class Evaluation:
         labels = reader.read(self.source, self.guard, take)
         if not labels:
             return empty_matrix(len(self.steps))
+        self._hold_windows(len(labels))
         ordered = samples.sorted()
         starts, stops = ordered.bounds(len(labels), windows)
         given = WindowSamples(ordered, windows, starts, stops, node.parameter)
@@ -133,6 +136,7 @@ class Evaluation:
                 self.guard,
                 lambda series, times, frame, _: grid.add(series, times, line_bytes(frame) if of_bytes else None),
             )
+            self._hold_windows(len(labels))
             return (labels, *grid.totals(len(labels)))
         samples = SampleLog()
         labels = reader.read(
@@ -142,10 +146,15 @@ class Evaluation:
                 series, times, line_bytes(frame).astype(np.float64) if of_bytes else np.zeros(len(series))
             ),
         )
+        self._hold_windows(len(labels))
         ordered = samples.sorted()
         starts, stops = ordered.bounds(len(labels), windows)
         running = np.concatenate([[0], np.cumsum(ordered.values.astype(np.int64))])
         return labels, running[stops] - running[starts], stops - starts
+
+    def _hold_windows(self, series: int) -> None:
+        """Counts the memory of what is worked out for each window, before it is."""
+        self.guard.hold(series * len(self.steps) * _WINDOW_BYTES)
 
     def _absent(self, node: RangeAggregation, reader: RangeReader) -> Matrix:
         labels, _, counts = self._totals(node, reader)

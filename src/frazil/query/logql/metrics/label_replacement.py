@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from frazil.query.logql.metrics.matrix import Matrix, SeriesLabels
+from frazil.query.logql.metrics.matrix import Matrix, SeriesLabels, merged
 from frazil.query.logql.parse.metric_tree import LabelReplace
 from frazil.query.logql.regexes import anchored, groups_of, replacement_parts
 
@@ -14,7 +14,7 @@ def replace_label(node: LabelReplace, matrix: Matrix) -> Matrix:
     sources = sorted({dict(labels).get(node.source, "") for labels in matrix.series})
     made = dict(zip(sources, _replacements(node, sources), strict=True))
     series = [_replaced(labels, node.target, made[dict(labels).get(node.source, "")]) for labels in matrix.series]
-    return Matrix(series, matrix.values, matrix.present)
+    return merged(Matrix(series, matrix.values, matrix.present))
 
 
 def _replacements(node: LabelReplace, sources: list[str]) -> list[str | None]:
@@ -30,5 +30,5 @@ def _replacements(node: LabelReplace, sources: list[str]) -> list[str | None]:
 def _replaced(labels: SeriesLabels, target: str, value: str | None) -> SeriesLabels:
     if value is None:
         return labels
-    others = tuple(each for each in labels if each[0] != target)
+    others = tuple(each for each in labels if each[0] != target and each[1])
     return tuple(sorted((*others, (target, value)))) if value else others

@@ -47,11 +47,12 @@ def one_series(value: float, steps: int) -> Matrix:
 
 
 def labels_by(labels: SeriesLabels, names: frozenset[str]) -> SeriesLabels:
-    return tuple(each for each in labels if each[0] in names and each[1])
+    return tuple(each for each in labels if each[0] in names)
 
 
 def labels_without(labels: SeriesLabels, names: frozenset[str]) -> SeriesLabels:
-    return tuple(each for each in labels if each[0] not in names)
+    """Leaves out these labels, and as Loki does those that are empty."""
+    return tuple(each for each in labels if each[0] not in names and each[1])
 
 
 def numbered(keys: Iterable[SeriesLabels]) -> tuple[NDArray[np.intp], list[SeriesLabels]]:

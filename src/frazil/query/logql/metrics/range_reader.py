@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from frazil.errors import QueryError
-from frazil.query.logql.blocks import LogSource, Selection
+from frazil.query.logql.blocks import LogBlock, LogSource, Selection
 from frazil.query.logql.columns import ABSENT, Column, Mask, combined, from_texts, used_codes
 from frazil.query.logql.frame import ERROR, Frame
 from frazil.query.logql.go_numbers import parse_bytes, parse_float, parse_go_duration
@@ -24,6 +24,10 @@ from frazil.query.logql.stages.label_filters import filter_labels
 from frazil.query.logql.stages.pipeline import Pipeline, leading_filters, reordered
 
 EXTRACTION_ERROR = "SampleExtractionErr"
+
+_ROWS_AT_ONCE = 16_384
+_SERIES_BYTES = 500
+"""What the labels of a series take, about."""
 
 _CONVERSIONS: dict[str, Callable[[str], float]] = {
     "": parse_float,
@@ -46,7 +50,7 @@ class RangeReader:
     def read(self, source: LogSource, guard: Guard, take: Take) -> list[SeriesLabels]:
         """Hands all samples to `take`, and returns the labels of the series that it numbers."""
         query = self.log_range.query
-        stages = reordered(query.stages)
+        stages = reordered(self.needs.stages)
         pipeline = Pipeline(stages, Wanted(self.needs.parsed))
         selection = Selection(
             start_ns=self.windows.first_ns,
@@ -57,9 +61,8 @@ class RangeReader:
             labels_wanted=self.needs.labels,
         )
         numbers: dict[SeriesLabels, int] = {}
-        for block in source.select(selection):
+        for frame in _frames(source.select(selection)):
             guard.check()
-            frame = Frame(block)
             frame.filter(self.windows.covers(frame.times_ns))
             pipeline.run(frame)
             values = self._unwrapped(frame)
@@ -67,7 +70,9 @@ class RangeReader:
                 continue
             if not self.needs.counts_errors:
                 _refuse_errors(frame)
+            known = len(numbers)
             series = self._numbered(frame, numbers)
+            guard.hold((len(numbers) - known) * _SERIES_BYTES)
             guard.hold(take(series, frame.times_ns, frame, values))
         return list(numbers)
 
@@ -86,7 +91,7 @@ class RangeReader:
         """Returns for each row the number of its series, and adds new ones."""
         grouping = self.grouping
         if grouping is not None and not grouping.without:
-            columns = {name: _without_empty(frame.label(name)) for name in sorted(set(grouping.labels))}
+            columns = {name: frame.label(name) for name in sorted(set(grouping.labels))}
         else:
             left_out = {self.log_range.unwrap.label} if self.log_range.unwrap else set()
             if grouping is not None:
@@ -100,15 +105,18 @@ class RangeReader:
         return found[codes]
 
 
+def _frames(blocks: Iterable[LogBlock]) -> Iterator[Frame]:
+    """Yields some rows at a time, so that the query can be stopped between them."""
+    for block in blocks:
+        for start in range(0, block.rows, _ROWS_AT_ONCE):
+            yield Frame(block, np.arange(start, min(start + _ROWS_AT_ONCE, block.rows)))
+
+
 def labels_of_row(columns: dict[str, Column], row: int) -> SeriesLabels:
     """Returns the labels of a row; the names of the columns are sorted."""
     return tuple(
         (name, column.texts[code]) for name, column in columns.items() if (code := int(column.codes[row])) != ABSENT
     )
-
-
-def _without_empty(column: Column) -> Column:
-    return column.only(column.by_text(bool, absent=False))
 
 
 def _converted(unwrap: Unwrap, frame: Frame) -> NDArray[np.float64]:

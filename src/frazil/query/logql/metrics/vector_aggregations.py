@@ -73,7 +73,8 @@ def _count(values: Floats, present: Mask, firsts: _Groups, counts: Floats, group
 def _variance(values: Floats, present: Mask, firsts: _Groups, counts: Floats, groups: _Groups) -> Floats:
     means = _mean(values, present, firsts, counts, groups)
     distances = values - means[groups]
-    return _mean(distances * distances, present, firsts, counts, groups)
+    # One value alone does not vary, whatever it is.
+    return np.where(counts == 1, 0.0, _mean(distances * distances, present, firsts, counts, groups))
 
 
 def _deviation(values: Floats, present: Mask, firsts: _Groups, counts: Floats, groups: _Groups) -> Floats:

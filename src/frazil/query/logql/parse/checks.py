@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from frazil.errors import QueryError
 from frazil.query.logql.addresses import address_range
-from frazil.query.logql.json_paths import path_of
+from frazil.query.logql.json_paths import logfmt_key, path_of
 from frazil.query.logql.line_patterns import PatternFault, filter_pattern, parser_pattern
 from frazil.query.logql.parse.log_tree import (
     AddressFilter,
@@ -20,6 +20,7 @@ from frazil.query.logql.parse.log_tree import (
     LabelFormat,
     LineFilter,
     LineFormat,
+    LogfmtParser,
     LogQuery,
     Matcher,
     PatternParser,
@@ -110,6 +111,9 @@ def check_stage(stage: Stage) -> None:
         match stage:
             case RegexpParser():
                 _prefixed("invalid regexp parser: ", lambda: _check_groups(stage.pattern))
+            case LabelFilter():
+                _prefixed("", lambda: _check_texts(stage.condition))
+                _prefixed(f"stage '{stage}' : ", lambda: _check_addresses(stage.condition))
             case PatternParser():
                 _prefixed("invalid pattern parser: ", lambda: parser_pattern(stage.pattern))
             case _:
@@ -129,11 +133,12 @@ def _check_stage(stage: Stage) -> None:
     match stage:
         case LineFilter():
             _check_line_filter(stage)
-        case LabelFilter():
-            _check_condition(stage.condition)
         case JsonParser():
             for extraction in stage.extractions:
                 path_of(extraction.source)
+        case LogfmtParser():
+            for extraction in stage.extractions:
+                logfmt_key(extraction.source)
         case LineFormat():
             _check_template("invalid line template: ", "line", stage.template)
         case LabelFormat():
@@ -163,15 +168,22 @@ def _check_line_filter(stage: LineFilter) -> None:
             filter_pattern(operand.text)
 
 
-def _check_condition(condition: LabelCondition) -> None:
+def _check_addresses(condition: LabelCondition) -> None:
     match condition:
-        case BothFilters() | EitherFilter():
-            _check_condition(condition.left)
-            _check_condition(condition.right)
+        case BothFilters(left, right) | EitherFilter(left, right):
+            _check_addresses(left)
+            _check_addresses(right)
         case AddressFilter():
             address_range(condition.pattern)
-        case TextFilter() if condition.matcher.operator in ("=~", "!~"):
-            check(anchored(check(condition.matcher.value)))
+
+
+def _check_texts(condition: LabelCondition) -> None:
+    match condition:
+        case BothFilters(left, right) | EitherFilter(left, right):
+            _check_texts(left)
+            _check_texts(right)
+        case TextFilter(matcher) if matcher.operator in ("=~", "!~"):
+            check(anchored(check(matcher.value)))
 
 
 def _check_label_format(stage: LabelFormat) -> None:

@@ -52,7 +52,8 @@ def parse_condition(tokens: TokenStream, strength: int = 0) -> LabelCondition:
 def _single(tokens: TokenStream) -> LabelCondition:
     if tokens.accept("("):
         inner = tokens.nested(lambda: parse_condition(tokens))
-        tokens.expect(")")
+        if not tokens.accept(")"):
+            raise tokens.unexpected()
         return inner
     place = tokens.place
     name = tokens.expect(IDENTIFIER, "(").text

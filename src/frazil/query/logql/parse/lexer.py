@@ -18,6 +18,7 @@ from frazil.query.logql.parse.tokens import (
     NUMBER,
     RANGE,
     STRING,
+    UNKNOWN,
     Token,
     error,
     error_at,
@@ -27,7 +28,8 @@ MOST_BYTES = 131_072
 """Longer queries are refused, as Loki does."""
 
 _BLANKS = re.compile(r"(?:[ \t\r\n]|#[^\n]*)+")
-_NAME = re.compile(r"[^\W\d]\w*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CHARACTER = re.compile(r"'(?:[^'\\\n]|\\.)'")
 _NUMBER = re.compile(
     r"0[xX][0-9a-fA-F_]*\.?[0-9a-fA-F_]*(?:[pP][+-]?\d*)?|0[bBoO]\d*|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d*)?",
     re.ASCII,
@@ -36,6 +38,7 @@ _WITH_TIME_UNIT = re.compile(r"-?\.?\d[\d.nuµmshdwy]*", re.ASCII)
 _WITH_SIZE_UNIT = re.compile(r"\.?\d[\d.BiKkMGTP]*", re.ASCII)
 _FLAGS = re.compile(r"--(?:strict|keep-empty)\b")
 _OPERATORS = re.compile(r"\|[=~>]|!=|!~|!>|=~|==|>=|<=|.", re.DOTALL)
+_MEANINGFUL = frozenset("{}()[],.|=<>+-*/%^")
 _CALL = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*(?:\(|(?:by|without)(?:[ \t\r\n]|#[^\n]*)*\()", re.IGNORECASE)
 
 
@@ -83,7 +86,7 @@ class _Lexer:
         first = text[at]
         if first == "\0":
             raise error_at("invalid character NUL", line, column)
-        if first in "\"`'":
+        if first in '"`' or (first == "'" and not _CHARACTER.match(text, at)):
             return self._string(line, column)
         if first == "[":
             return self._range(line, column)
@@ -96,9 +99,14 @@ class _Lexer:
         if flag := _FLAGS.match(text, at):
             self._at = flag.end()
             return Token(FLAG, flag[0], line, column, line_shown=False)
+        if character := _CHARACTER.match(text, at):
+            self._at = character.end()
+            return Token(UNKNOWN, character[0], line, column)
         operator = _OPERATORS.match(text, at)
         assert operator is not None
         self._at = operator.end()
+        if operator[0] not in _MEANINGFUL and len(operator[0]) == 1:
+            return Token(UNKNOWN, operator[0], line, column)
         return Token(operator[0], operator[0], line, column, line_shown=len(operator[0]) == 1)
 
     def _string(self, line: int, column: int) -> Token:
@@ -166,6 +174,6 @@ def _check_digits(number: str, line: int, column: int) -> None:
     lower = number.lower()
     if lower[-1] in "+-" or (lower[-1] == "e" and not lower.startswith("0x")) or lower[-1] == "p":
         raise error_at("exponent has no digits", line, column)
-    for prefix, kind in (("0x", "hexadecimal"), ("0b", "binary"), ("0o", "octal")):
+    for prefix, kind in (("0x", "hexadecimal"), ("0b", "decimal"), ("0o", "octal")):
         if lower.startswith(prefix) and len(lower) == len(prefix):
             raise error_at(f"{kind} literal has no digits", line, column)

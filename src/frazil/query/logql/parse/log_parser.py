@@ -72,13 +72,16 @@ def _matcher(tokens: TokenStream, *expected: str) -> Matcher:
     return Matcher(name, cast(MatchOperator, operator.kind), tokens.string(), place)
 
 
-def parse_stages(tokens: TokenStream) -> tuple[Stage, ...]:
-    """Reads stages up to an `unwrap`, or what cannot be a stage."""
+def parse_stages(tokens: TokenStream, *, may_unwrap: bool = False) -> tuple[Stage, ...]:
+    """Reads stages up to what cannot be one, such as an `unwrap` where that may follow."""
     stages: list[Stage] = []
     while True:
         if tokens.next.kind in _LINE_OPERATORS:
-            stages.append(_line_filter(tokens))
-        elif tokens.next.kind == "|" and tokens.after_next.kind != "unwrap":
+            filters = _line_filters(tokens)
+            for each in filters[:-1]:
+                check_stage(each)
+            stages += filters
+        elif tokens.next.kind == "|" and not (may_unwrap and tokens.after_next.kind == "unwrap"):
             place = tokens.place
             tokens.take()
             if tokens.next.kind in LABEL_FILTER_STARTS:
@@ -93,13 +96,16 @@ def parse_stages(tokens: TokenStream) -> tuple[Stage, ...]:
         check_stage(stages[-1])
 
 
-def _line_filter(tokens: TokenStream) -> LineFilter:
+def _line_filters(tokens: TokenStream) -> list[Stage]:
+    """Reads a filter. A negative one with several texts is as many filters."""
     place = tokens.place
     operator = cast(LineOperator, tokens.take().kind)
     operands = [_line_operand(tokens)]
     while tokens.accept("or"):
         operands.append(_line_operand(tokens))
-    return LineFilter(operator, tuple(operands), place)
+    if operator.startswith("!"):
+        return [LineFilter(operator, (operand,), place) for operand in operands]
+    return [LineFilter(operator, tuple(operands), place)]
 
 
 def _line_operand(tokens: TokenStream) -> LineOperand:

@@ -14,7 +14,6 @@ from frazil.query.logql.go_numbers import (
 )
 from frazil.query.logql.parse.log_tree import NOWHERE, LabelFilter, LogQuery, Place
 
-ARITHMETIC = ("+", "-", "*", "/", "%", "^")
 COMPARISONS = ("==", "!=", ">", ">=", "<", "<=")
 SET_OPERATORS = ("and", "or", "unless")
 
@@ -43,9 +42,8 @@ class LogRange:
 
     def __str__(self) -> str:
         text = f"{self.query} {self.unwrap}" if self.unwrap else str(self.query)
-        separator = " " if self.unwrap or self.query.stages else ""
         offset = f" offset {format_go_duration(self.offset_ns)}" if self.offset_ns else ""
-        return f"{text}{separator}[{format_prometheus_duration(self.interval_ns)}]{offset}"
+        return f"{text}[{format_prometheus_duration(self.interval_ns)}]{offset}"
 
 
 @dataclass(frozen=True)
@@ -96,8 +94,8 @@ class VectorMatching:
 
     def __str__(self) -> str:
         text = f"{'on' if self.on else 'ignoring'} ({','.join(self.labels)})"
-        if self.many:
-            text += f" group_{self.many}"
+        # Loki has a blank where `group_left` or `group_right` would stand.
+        text += f" group_{self.many}" if self.many else " "
         return f"{text} ({','.join(self.included)})" if self.many and self.included else text
 
 

@@ -61,6 +61,8 @@ _STRENGTH = {
     for operator in operators
 }
 _RIGHT_ASSOCIATIVE = "^"
+_CONVERSION_NAMES = ("BYTES_CONV", "DURATION_CONV", "DURATION_SECONDS_CONV")
+"""Messages have these for what may stand before the label of an `unwrap`."""
 
 
 @lru_cache(maxsize=1024)
@@ -128,13 +130,9 @@ def _matching(tokens: TokenStream) -> VectorMatching | None:
     included: tuple[str, ...] = ()
     if group := tokens.accept("group_left", "group_right"):
         many = "left" if group.kind == "group_left" else "right"
-        if tokens.next.kind == "(" and _holds_names(tokens):
+        if tokens.next.kind == "(":
             included = tokens.names()
     return VectorMatching(labels, kind.kind == "on", many, included)
-
-
-def _holds_names(tokens: TokenStream) -> bool:
-    return tokens.after_next.kind in (IDENTIFIER, ")")
 
 
 def _operand(tokens: TokenStream) -> Query:
@@ -173,9 +171,10 @@ def _label_replace(tokens: TokenStream) -> LabelReplace:
     tokens.take()
     tokens.expect("(")
     inner = tokens.nested(lambda: _metric(tokens))
-    texts = []
+    texts: list[str] = []
     for _ in range(4):
-        tokens.expect(",")
+        if not tokens.accept(","):
+            raise tokens.unexpected(*([","] if texts else []))
         texts.append(tokens.string())
     tokens.expect(")")
     target, replacement, source, pattern = texts
@@ -202,6 +201,8 @@ def _vector_aggregation(tokens: TokenStream) -> VectorAggregation:
     tokens.expect(")")
     if grouping is None:
         grouping = _grouping(tokens)
+    if grouping == Grouping(()):
+        grouping = None
     return check_aggregation(operation, parameter, inner, grouping, place)
 
 
@@ -236,6 +237,8 @@ class _RangeParts:
         self.interval: int | None = None
         self.offset = 0
         self.unwrap: Unwrap | None = None
+        self.complete = False
+        """Stages stand before the interval or after it, and not on both sides."""
 
 
 def _range_parts(tokens: TokenStream) -> _RangeParts:
@@ -247,12 +250,13 @@ def _range_parts(tokens: TokenStream) -> _RangeParts:
         parts = _RangeParts(LogQuery(parse_selector(tokens), (), place))
     while True:
         if tokens.next.kind == RANGE and parts.interval is None:
+            parts.complete = bool(parts.query.stages)
             parts.interval = tokens.take().value
             if tokens.accept("offset"):
                 parts.offset = tokens.expect(DURATION).value
-        elif parts.unwrap is None and (stages := parse_stages(tokens)):
+        elif parts.unwrap is None and not parts.complete and (stages := parse_stages(tokens, may_unwrap=True)):
             parts.query = replace(parts.query, stages=parts.query.stages + stages)
-        elif parts.unwrap is None and tokens.next.kind == "|":
+        elif parts.unwrap is None and not parts.complete and tokens.next.kind == "|":
             parts.unwrap = _unwrap(tokens)
         else:
             return parts
@@ -268,7 +272,7 @@ def _unwrap(tokens: TokenStream) -> Unwrap:
         label = tokens.expect(IDENTIFIER).text
         tokens.expect(")")
     else:
-        label = tokens.expect(IDENTIFIER, "bytes", "duration", "duration_seconds").text
+        label = tokens.expect(IDENTIFIER, *_CONVERSION_NAMES).text
     filters: list[LabelFilter] = []
     while tokens.next.kind == "|":
         place = tokens.place

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from frazil.errors import QueryError
 from frazil.query.logql.parse.log_tree import Place
-from frazil.query.logql.parse.tokens import END, IDENTIFIER, NUMBER, STRING, Token
+from frazil.query.logql.parse.tokens import END, IDENTIFIER, NUMBER, STRING, UNKNOWN, Token
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class TokenStream:
     def unexpected(self, *expected: str) -> QueryError:
         """Makes the error for the next token. Loki names up to four kinds that would have fitted, and else none."""
         token = self.next
-        message = f"syntax error: unexpected {token.kind}"
+        message = f"syntax error: unexpected {IDENTIFIER if token.kind == UNKNOWN else token.kind}"
         if 0 < len(expected) <= _MOST_NAMED:
             message += f", expecting {' or '.join(expected)}"
         return token.error(message)
@@ -70,7 +70,8 @@ class TokenStream:
         found = [self._first_name()]
         while self.accept(","):
             found.append(self.expect(IDENTIFIER).text)
-        self.expect(")", ",")
+        if not self.accept(")"):
+            raise self.unexpected(",", ")")
         return tuple(found)
 
     def _first_name(self) -> str:

@@ -14,6 +14,8 @@ BYTES = "BYTES"
 RANGE = "RANGE"
 FLAG = "FUNCTION_FLAG"
 END = "$end"
+UNKNOWN = "unknown"
+"""A sign that means nothing in LogQL; messages call it an identifier, as those of Loki do."""
 
 KEYWORDS = frozenset(
     [

@@ -17,7 +17,6 @@ from frazil.query.logql.parse.log_tree import (
     LabelCondition,
     LabelFilter,
     LabelFormat,
-    LineFilter,
     LineFormat,
     LogfmtParser,
     NumberFilter,
@@ -25,17 +24,19 @@ from frazil.query.logql.parse.log_tree import (
     RegexpParser,
     Stage,
     TextFilter,
-    UnpackParser,
 )
 from frazil.query.logql.parse.metric_tree import Grouping, LogRange
+from frazil.query.logql.stages.pipeline import reads_line, without_unread_lines
 from frazil.query.logql.stages.template_columns import inputs_of
 from frazil.query.logql.templates.parser import compiled
 
-_READS_LINES = (JsonParser, LogfmtParser, RegexpParser, PatternParser, UnpackParser)
+_PARSERS = (JsonParser, LogfmtParser, RegexpParser, PatternParser)
 
 
 @dataclass(frozen=True)
 class Needs:
+    stages: tuple[Stage, ...]
+    """The stages whose work is looked at."""
     labels: frozenset[str] | None
     """Labels that the query looks at; None stands for all."""
     parsed: frozenset[str] | None
@@ -49,7 +50,7 @@ def needs_of_range(
     log_range: LogRange, grouping: Grouping | None, *, reads_lines: bool, needs_no_labels: bool
 ) -> Needs:
     """Returns the needs of a range whose samples are grouped so; without a grouping all labels are needed."""
-    stages = log_range.query.stages
+    stages = log_range.query.stages if reads_lines else without_unread_lines(log_range.query.stages)
     names = named_labels(stages)
     if names is not None and log_range.unwrap:
         names |= {log_range.unwrap.label}
@@ -60,13 +61,10 @@ def needs_of_range(
         parsed = frozenset(names | set(() if needs_no_labels or grouping is None else grouping.labels))
     labels = None if parsed is None else parsed | _chosen_labels(stages)
     lines = reads_lines or any(
-        isinstance(stage, LineFilter)
-        or (isinstance(stage, _READS_LINES) and parsed != frozenset())
-        or (isinstance(stage, LineFormat | LabelFormat) and _looks_at_line(stage))
-        for stage in stages
+        reads_line(stage) and not (isinstance(stage, _PARSERS) and parsed == frozenset()) for stage in stages
     )
     counts = grouping is not None and not grouping.without and ERROR in grouping.labels
-    return Needs(_with_bases(labels), parsed, lines, counts)
+    return Needs(stages, _with_bases(labels), parsed, lines, counts)
 
 
 def _with_bases(labels: frozenset[str] | None) -> frozenset[str] | None:
@@ -102,12 +100,6 @@ def named_labels(stages: tuple[Stage, ...]) -> set[str] | None:
 
 def _chosen_labels(stages: tuple[Stage, ...]) -> set[str]:
     return {chosen.name for stage in stages if isinstance(stage, DropLabels | KeepLabels) for chosen in stage.labels}
-
-
-def _looks_at_line(stage: LineFormat | LabelFormat) -> bool:
-    if isinstance(stage, LineFormat):
-        return True
-    return any(item.is_template and inputs_of(compiled("label", item.source)).line for item in stage.items)
 
 
 def condition_labels(condition: LabelCondition) -> set[str]:

@@ -7,33 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from frazil.config.sections.loki import INDEX_ATTRIBUTES, LokiConfig
 from frazil.formats.loki.labels import SERVICE_LABELS
 
 SERVICE_NAME = "service_name"
 UNKNOWN_SERVICE = "unknown_service"
+SERVICE_ATTRIBUTE = "service.name"
 DETECTED_LEVEL = "detected_level"
-
-INDEX_ATTRIBUTES = (
-    "service.name",
-    "service.namespace",
-    "service.instance.id",
-    "deployment.environment",
-    "deployment.environment.name",
-    "cloud.region",
-    "cloud.availability_zone",
-    "k8s.cluster.name",
-    "k8s.namespace.name",
-    "k8s.pod.name",
-    "k8s.container.name",
-    "container.name",
-    "k8s.replicaset.name",
-    "k8s.deployment.name",
-    "k8s.statefulset.name",
-    "k8s.daemonset.name",
-    "k8s.cronjob.name",
-    "k8s.job.name",
-)
-"""Loki makes these attributes of resources labels of streams, unless it is told others."""
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_]")
 
@@ -49,10 +29,15 @@ class LabelRules:
     """Has the settings of a tenant."""
 
     index_attributes: tuple[str, ...] = INDEX_ATTRIBUTES
-    service_labels: tuple[str, ...] = SERVICE_LABELS
-    """A stream without `service_name` gets the first of these that it has; if there are none here, it gets none."""
+    discover_services: bool = True
+    """Whether a stream without `service_name` gets one, from the first of the labels that Loki looks at."""
     discover_levels: bool = True
     """Whether lines have `detected_level`."""
+
+    @classmethod
+    def of(cls, config: LokiConfig, tenant: str) -> LabelRules:
+        labels = config.labels_of(tenant)
+        return cls(tuple(labels.index_attributes), labels.discover_services, labels.discover_levels)
 
     @cached_property
     def _indexed(self) -> frozenset[str]:
@@ -68,10 +53,15 @@ class LabelRules:
         return self._with_service(found)
 
     def _with_service(self, labels: dict[str, str]) -> dict[str, str]:
-        if self.service_labels and SERVICE_NAME not in labels:
-            name = next((labels[name] for name in self.service_labels if name in labels), UNKNOWN_SERVICE)
+        if self.discover_services and SERVICE_NAME not in labels:
+            name = next((labels[name] for name in SERVICE_LABELS if name in labels), UNKNOWN_SERVICE)
             labels[SERVICE_NAME] = name
         return labels
+
+    @property
+    def service_is_column(self) -> bool:
+        """Returns whether `service_name` is what the column of that name has, where that is not empty."""
+        return self.discover_services and SERVICE_ATTRIBUTE in self._indexed
 
     def is_metadata(self, key: str) -> bool:
         """Returns whether an attribute of a resource is structured metadata."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.errors import TopicNotFound
 from frazil.formats.otlp.logs import TOPIC
 from frazil.formats.telemetry.scopes import TENANT
 from frazil.query.logql.blocks import Selection
 from frazil.query.logql.columns import Mask, column_of
-from frazil.query.logql.memory_source import selected
 from frazil.query.logql.source.label_rules import SERVICE_NAME, LabelRules
 from frazil.query.logql.source.pushdown import predicate_of
 from frazil.query.logql.source.rows_block import (
@@ -25,8 +25,10 @@ from frazil.query.logql.source.rows_block import (
     RowsBlock,
     Streams,
     nanoseconds,
+    plain,
 )
-from frazil.scan.interface import Scan, Scanner, ScanRequest
+from frazil.query.logql.source.stream_matching import selected
+from frazil.scan.interface import Scan, Scanner, ScanRequest, ScanStatistics
 from frazil.scan.predicates.tree import And, Predicate
 
 
@@ -39,9 +41,11 @@ class LogRows:
     rules: LabelRules = field(default_factory=LabelRules)
     where: Predicate | None = None
     """Only rows for which this is true are seen."""
+    statistics: list[ScanStatistics] = field(default_factory=list, compare=False)
+    """What each scan of the query cost."""
 
     def select(self, selection: Selection) -> Iterator[RowsBlock]:
-        narrow = _only_services(selection) and not self._of_several
+        narrow = self.rules.service_is_column and _only_services(selection) and not self._of_several
         request = ScanRequest(
             topic=TOPIC,
             tenants=self.tenants,
@@ -61,8 +65,8 @@ class LogRows:
         columns = _columns(selection, (SERVICE_NAME,))
         for unit in scan.units():
             batch = unit.read(columns)
-            if batch.column(SERVICE_NAME).null_count:
-                # What these rows are called depends on their other attributes.
+            if pc.any(pc.equal(pc.fill_null(plain(batch.column(SERVICE_NAME)), ""), "")).as_py():
+                # What these rows are called depends on their other labels.
                 yield from self._block(unit.read(request.columns), selection)
             else:
                 yield from self._block(batch, selection, _services(batch))
@@ -70,9 +74,11 @@ class LogRows:
     def scan(self, request: ScanRequest) -> Scan | None:
         """Returns the scan, or None if nobody has sent a line yet."""
         try:
-            return self.scanner.scan(request)
+            scan = self.scanner.scan(request)
         except TopicNotFound:
             return None
+        self.statistics.append(scan.statistics)
+        return scan
 
     def stream_columns(self, *others: str) -> tuple[str, ...]:
         """Returns the columns that tell the stream of a row, its time, and these others."""

@@ -58,6 +58,7 @@ class MapEntries:
         offsets = np.asarray(maps.offsets)
         first, last = int(offsets[0]), int(offsets[-1])
         lengths = np.diff(offsets)
+        self._width = _only_width(maps, lengths)
         self._row_of = np.repeat(np.arange(self._rows, dtype=np.int64), lengths)
         keys, items = maps.keys[first:last], maps.items[first:last]
         if maps.null_count:
@@ -68,6 +69,9 @@ class MapEntries:
 
     @cached_property
     def _keys(self) -> Column:
+        if self._width and pc.all(_repeats(self._stored_keys, self._width)).as_py():
+            first = _encoded(self._stored_keys[: self._width])
+            return Column(np.tile(first.codes, self._rows), first.values)
         return _encoded(self._stored_keys)
 
     @cached_property
@@ -117,6 +121,31 @@ class MapEntries:
             )
             if item != ABSENT
         }
+
+
+def _only_width(maps: pa.MapArray, lengths: NDArray[np.int32]) -> int:
+    """Returns how many entries each map has, if all have as many; else 0."""
+    if maps.null_count or not len(lengths) or (lengths != lengths[0]).any():
+        return 0
+    return int(lengths[0])
+
+
+def _repeats(texts: pa.Array, width: int) -> pa.Array:
+    """Returns for each text but the first `width` whether it is the same as that so many places before it."""
+    if pa.types.is_dictionary(texts.type):
+        texts = texts.indices
+    return pc.fill_null(pc.equal(texts[width:], texts[:-width]), False)
+
+
+def run_starts(maps: pa.MapArray) -> NDArray[np.intp] | None:
+    """Returns the rows whose map is another than that of the row before; None if that is not quickly said."""
+    offsets = np.asarray(maps.offsets)
+    width = _only_width(maps, np.diff(offsets))
+    if not width:
+        return None
+    entries = slice(int(offsets[0]), int(offsets[-1]))
+    same = np.asarray(_repeats(maps.keys[entries], width)) & np.asarray(_repeats(maps.items[entries], width))
+    return np.flatnonzero(np.append(True, ~same.reshape(-1, width).all(axis=1)))
 
 
 def _encoded(texts: pa.Array) -> Column:

@@ -36,11 +36,13 @@ def predicate_of(selection: Selection, rules: LabelRules) -> Predicate | None:
 def _of_matcher(matcher: Matcher, rules: LabelRules) -> Predicate | None:
     if matcher.operator not in ("=", "=~") or _passes_empty(matcher):
         return None
-    terms: list[Term] = [MapValue("resource_attributes", key) for key in rules.keys_of(matcher.name)]
-    if matcher.name == SERVICE_NAME:
-        # The column has the name that the rules find, and null where they find none in what came.
+    if matcher.name == SERVICE_NAME and rules.discover_services:
+        if not rules.service_is_column:
+            return None
+        # Where the column is empty, the rules look at other labels.
         own = Column(SERVICE_NAME)
-        return Or((_has_value(own, matcher), IsNull(own)))
+        return Or((_has_value(own, matcher), IsNull(own), Comparison(own, "==", "")))
+    terms: list[Term] = [MapValue("resource_attributes", key) for key in rules.keys_of(matcher.name)]
     found = tuple(_has_value(term, matcher) for term in terms)
     return found[0] if len(found) == 1 else Or(found)
 

@@ -16,11 +16,13 @@ from frazil.formats.telemetry.scopes import TENANT
 from frazil.query.logql.blocks import Labels
 from frazil.query.logql.columns import ABSENT, Codes, Column, Mask, column_of, empty_column
 from frazil.query.logql.source.label_rules import DETECTED_LEVEL, LabelRules, metadata_name
-from frazil.query.logql.source.map_columns import MapEntries
+from frazil.query.logql.source.map_columns import MapEntries, run_starts
 
 PUSHED = "loki"
 TENANT_LABEL = "__tenant_id__"
 """Queries over several tenants tell them apart by this label."""
+_SHORT_RUN = 4
+"""Rows that follow each other with the same attributes are taken together, if they are so many on average."""
 BASE_COLUMNS = ("timestamp", "timestamp_ns")
 STREAM_COLUMNS = ("service_name", "resource_attributes", "scope_attributes", INGEST_PROTOCOL)
 LINE_COLUMN = "body"
@@ -72,7 +74,7 @@ class RowsBlock:
         return pc.fill_null(self._column(LINE_COLUMN).cast(pa.string()), "")
 
     def _column(self, name: str) -> pa.Array:
-        return self._batch.column(name)
+        return plain(self._batch.column(name))
 
     def _has(self, name: str) -> bool:
         return name in self._batch.schema.names
@@ -96,12 +98,23 @@ class RowsBlock:
         return _with_tenants(found, column_of(self._column(TENANT))) if self._has(TENANT) else found
 
     def _labelled_streams(self) -> Streams:
-        maps, firsts = self._resources.distinct()
-        kinds = maps * 2 + self._pushed
+        column = self._column("resource_attributes")
+        starts = run_starts(column)
+        if starts is None or len(starts) * _SHORT_RUN > self.rows:
+            return self._named_streams(self._resources, *self._resources.distinct())
+        heads = MapEntries(column.take(pa.array(starts)))
+        numbers, firsts = heads.distinct()
+        return self._named_streams(heads, np.repeat(numbers, np.diff(np.append(starts, self.rows))), firsts)
+
+    def _named_streams(
+        self, entries: MapEntries, numbers_of_rows: NDArray[np.int64], firsts: NDArray[np.int64]
+    ) -> Streams:
+        """Returns the labels of the streams whose maps have these numbers."""
+        kinds = numbers_of_rows * 2 + self._pushed
         streams: dict[tuple[tuple[str, str], ...], int] = {}
         numbers = np.full(2 * len(firsts), ABSENT, np.int32)
         for kind in np.unique(kinds).tolist():
-            found = self._resources.map_of(int(firsts[kind // 2]))
+            found = entries.map_of(int(firsts[kind // 2]))
             labels = self._rules.of_push(found) if kind % 2 else self._rules.of_resource(found)
             numbers[kind] = streams.setdefault(tuple(sorted(labels.items())), len(streams))
         return [dict(labels) for labels in streams], numbers[kinds]
@@ -198,6 +211,11 @@ def _with_tenants(streams: Streams, tenants: Column) -> Streams:
         {**found[pair // count], TENANT_LABEL: tenants.texts[pair % count]} for pair in pairs.tolist()
     ]
     return named, np.asarray(numbers, np.int32)
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """Returns the values of a column that may have come as a dictionary."""
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def nanoseconds(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:

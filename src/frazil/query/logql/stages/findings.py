@@ -60,6 +60,8 @@ class Findings:
     def __init__(self) -> None:
         self._labels: dict[str, dict[int, str]] = {}
         self.faults: dict[int, tuple[str, str | None]] = {}
+        self.missing: dict[str, list[int]] = {}
+        """Lines that do not have what a label was to be made of; it is empty there."""
 
     def add(self, line: int, name: str, value: str) -> None:
         self._labels.setdefault(name, {}).setdefault(line, value)
@@ -68,8 +70,8 @@ class Findings:
         """Adds a value that counts more than an earlier one."""
         self._labels.setdefault(name, {})[line] = value
 
-    def of(self, name: str) -> dict[int, str]:
-        return self._labels.get(name, {})
+    def miss(self, line: int, name: str) -> None:
+        self.missing.setdefault(name, []).append(line)
 
     def fail(self, line: int, error: str, details: str | None) -> None:
         self.faults[line] = (error, details)
@@ -108,11 +110,12 @@ def apply(
     filled: bool = True,
     always: bool = False,
     done: Mask | None = None,
+    replaces: bool = False,
 ) -> Codes:
     """Parses the lines of all rows that still miss a wanted label, or of all rows if `always`.
 
-    Empty lines are left out if `filled`, and so are rows that are `done`. Returns for each row the number of its line
-    as `parse` had it.
+    Empty lines are left out if `filled`, and so are rows that are `done`. What is found may take the place of what
+    earlier parsers found (`replaces`). Returns for each row the number of its line as `parse` had it.
     """
     rows = np.ones(frame.rows, np.bool_) if always else wanted.missing(frame)
     if done is not None:
@@ -124,9 +127,19 @@ def apply(
     parse(lines.to_pylist(), findings)
     for name, column in findings.columns(len(lines)).items():
         if name in wanted:
-            frame.extract(name, spread(column, line_of_row))
+            frame.extract(name, spread(column, line_of_row), replaces=replaces)
+    for name, missed in findings.missing.items():
+        if name in wanted:
+            frame.add_empty(name, _rows_of(missed, line_of_row, len(lines)))
     _mark(frame, findings, line_of_row, len(lines))
     return line_of_row
+
+
+def _rows_of(numbers: list[int], line_of_row: Codes, lines: int) -> Mask:
+    """Returns which rows have one of the lines with these numbers."""
+    mask: NDArray[np.bool_] = np.zeros(lines + 1, np.bool_)
+    mask[numbers] = True
+    return mask[line_of_row]
 
 
 def _mark(frame: Frame, findings: Findings, line_of_row: Codes, lines: int) -> None:
@@ -134,9 +147,7 @@ def _mark(frame: Frame, findings: Findings, line_of_row: Codes, lines: int) -> N
     for line, (error, _) in findings.faults.items():
         by_error.setdefault(error, []).append(line)
     for error, failed in by_error.items():
-        mask: NDArray[np.bool_] = np.zeros(lines + 1, np.bool_)
-        mask[failed] = True
         details: list[str | None] = [None] * lines
         for line in failed:
             details[line] = findings.faults[line][1]
-        frame.fail(mask[line_of_row], error, spread(from_texts(details), line_of_row))
+        frame.fail(_rows_of(failed, line_of_row, lines), error, spread(from_texts(details), line_of_row))

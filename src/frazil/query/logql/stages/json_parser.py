@@ -30,8 +30,7 @@ _DEPTH = 200
 def parse_json(stage: JsonParser, frame: Frame, wanted: Wanted) -> None:
     if stage.extractions:
         paths = [(each.label, path_of(each.source)) for each in stage.extractions if each.label in wanted]
-        if paths:
-            apply(frame, wanted, lambda lines, findings: _find_paths(lines, findings, paths))
+        apply(frame, wanted, lambda lines, findings: _find_paths(lines, findings, paths), replaces=True)
     else:
         done = extract_clean(FLAT_JSON, frame, wanted)
         apply(frame, wanted, lambda lines, findings: _find_all(lines, findings, wanted), filled=False, done=done)
@@ -137,24 +136,28 @@ def _find_paths(lines: list[str], findings: Findings, paths: list[tuple[str, Pat
             findings.fail(number, JSON_ERROR, None)
             continue
         for label, path in paths:
-            findings.put(number, label, _at_path(line, start, path))
+            value = _at_path(line, start, path)
+            if value is None:
+                findings.miss(number, label)
+            else:
+                findings.put(number, label, value)
 
 
-def _at_path(line: str, at: int, path: Path) -> str:
-    """Returns the text of what is under the path; that of nothing is empty."""
+def _at_path(line: str, at: int, path: Path) -> str | None:
+    """Returns the text of what is under the path, or None if there is nothing."""
     try:
         for step in path:
             found = _step(line, at, step)
             if found is None:
-                return ""
+                return None
             at = found
         end = value_end(line, at)
     except JsonFault:
-        return ""
+        return None
     if line[at] == '"':
         return unescaped(line[at + 1 : end - 1]).replace("\ufffd", " ")
     text = line[at:end]
-    return "" if text == "null" else text
+    return None if text == "null" else text
 
 
 def _step(line: str, at: int, step: str | int) -> int | None:

@@ -39,11 +39,11 @@ def skip_blanks(text: str, at: int) -> int:
     return blanks.end() if blanks else at
 
 
-def string_end(text: str, at: int) -> int:
-    """Returns where the string ends that begins at `at`."""
+def string_end(text: str, at: int, otherwise: str = NO_STRING) -> int:
+    """Returns where the string ends that begins at `at`; it is a mistake if it does not."""
     found = _STRING.match(text, at)
     if found is None:
-        raise JsonFault(NO_STRING)
+        raise JsonFault(otherwise)
     return found.end()
 
 
@@ -81,8 +81,8 @@ def members(text: str, at: int) -> Iterator[tuple[str, int, int]]:
         return
     while True:
         if not text.startswith('"', at):
-            raise JsonFault(MALFORMED)
-        end = string_end(text, at)
+            raise JsonFault(NO_OBJECT if at < len(text) else MALFORMED)
+        end = string_end(text, at, MALFORMED)
         key = unescaped(text[at + 1 : end - 1])
         at = skip_blanks(text, end)
         if not text.startswith(":", at):
@@ -96,7 +96,7 @@ def members(text: str, at: int) -> Iterator[tuple[str, int, int]]:
         if text.startswith("}", at):
             return
         if not text.startswith(",", at):
-            raise JsonFault(MALFORMED)
+            raise JsonFault(NO_OBJECT if at < len(text) else NO_ARRAY)
         at = skip_blanks(text, at + 1)
 
 

@@ -112,7 +112,7 @@ def _compared(
         if wrong.any():
             details = from_texts(told.faults)
             codes = np.append(details.codes, -1)[column.codes].astype(np.int32)
-            frame.fail(wrong, FILTER_ERROR, Column(codes, details.values))
+            frame.fail(wrong, FILTER_ERROR, Column(codes, details.values), first_stays=True)
     return passing
 
 

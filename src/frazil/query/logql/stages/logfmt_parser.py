@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from frazil.query.logql.frame import Frame
+from frazil.query.logql.json_paths import logfmt_key
 from frazil.query.logql.parse.log_tree import LogfmtParser
 from frazil.query.logql.stages.clean_lines import PLAIN_LOGFMT, extract_clean
 from frazil.query.logql.stages.findings import Findings, Wanted, apply, label_name
@@ -17,7 +17,7 @@ LOGFMT_ERROR = "LogfmtParserErr"
 _PAIR = re.compile(
     r"""
     [\x00-\x20]*
-    (?P<key>[^\x00-\x20="]+)
+    (?P<key>[^\x00-\x20="\ufffd]+)
     (?: ="(?P<quoted>(?:[^"\\]|\\.)*)"
       | =(?P<plain>[^\x00-\x20="]*)(?=[\x00-\x20]|\Z)
       | (?=[\x00-\x20]|\Z)
@@ -36,19 +36,14 @@ def parse_logfmt(stage: LogfmtParser, frame: Frame, wanted: Wanted) -> None:
         done = None if stage.keep_empty else extract_clean(PLAIN_LOGFMT, frame, wanted)
         apply(frame, wanted, lambda lines, findings: _find_all(lines, findings, stage, wanted), done=done)
         return
-    labels = [(each.label, label_name(each.source)) for each in stage.extractions if each.label in wanted]
-    if labels:
-        apply(frame, wanted, lambda lines, findings: _find_listed(lines, findings, stage, labels))
+    labels = [(each.label, label_name(logfmt_key(each.source))) for each in stage.extractions if each.label in wanted]
+    if labels or stage.strict:
+        apply(frame, wanted, lambda lines, findings: _find_listed(lines, findings, stage, labels), filled=False)
 
 
-@dataclass
 class _Mistake(Exception):
-    at: int
-    reason: str
-
-    def __str__(self) -> str:
-        position = f"logfmt syntax error at pos {self.at + 1} : "
-        return position + self.reason
+    def __init__(self, line: str, at: int, reason: str) -> None:
+        super().__init__(f"logfmt syntax error at pos {len(line[:at].encode()) + 1} : {reason}")
 
 
 def _find_all(lines: list[str], findings: Findings, stage: LogfmtParser, wanted: Wanted) -> None:
@@ -80,7 +75,10 @@ def _find_listed(lines: list[str], findings: Findings, stage: LogfmtParser, labe
         except _Mistake as mistake:
             findings.fail(number, LOGFMT_ERROR, str(mistake))
         for label, source in labels:
-            findings.put(number, label, values.get(source, ""))
+            if source in values:
+                findings.put(number, label, values[source])
+            else:
+                findings.miss(number, label)
 
 
 def _pairs(line: str, strict: bool) -> Iterator[tuple[str, str]]:
@@ -101,7 +99,7 @@ def _pairs(line: str, strict: bool) -> Iterator[tuple[str, str]]:
                     value.encode()
                 except ValueError:
                     if strict:
-                        raise _Mistake(pair.start("quoted") - 1, "invalid quoted value") from None
+                        raise _Mistake(line, pair.start("quoted") - 1, "invalid quoted value") from None
                     continue
         yield pair["key"], value.replace("\ufffd", " ") if "\ufffd" in value else value
 
@@ -112,17 +110,17 @@ def _after_mistake(line: str, at: int, strict: bool) -> int:
     if at == len(line):
         return at
     at = _end(_KEY, line, at)
+    quoted = _QUOTED.match(line, at + 1) if line.startswith('="', at) else None
     if at == start:
-        mistake = _Mistake(at, f"unexpected '{line[at]}'")
-    elif line.startswith('="', at):
-        if _QUOTED.match(line, at + 1) is None:
-            if strict:
-                raise _Mistake(len(line), "unterminated quoted value")
-            return len(line)
-        mistake = _Mistake(at, "invalid quoted value")
+        mistake = _Mistake(line, at, f"unexpected '{line[at]}'")
+    elif "\ufffd" in line[start:at]:
+        mistake = _Mistake(line, at, "invalid key")
+        at = quoted.end() if quoted else at
+    elif line.startswith('="', at) and not quoted:
+        mistake, at = _Mistake(line, len(line), "unterminated quoted value"), len(line)
     else:
         at = _end(_KEY, line, at + 1) if line.startswith("=", at) else at
-        mistake = _Mistake(at, f"unexpected '{line[at]}'") if at < len(line) else _Mistake(start, "invalid key")
+        mistake = _Mistake(line, at, f"unexpected '{line[at : at + 1]}'")
     if strict:
         raise mistake
     return _end(_WORD, line, at)

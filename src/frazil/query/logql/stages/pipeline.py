@@ -27,6 +27,8 @@ from frazil.query.logql.stages.label_filters import filter_labels
 from frazil.query.logql.stages.line_filters import filter_lines
 from frazil.query.logql.stages.line_parsers import parse_pattern, parse_regexp, unpack
 from frazil.query.logql.stages.logfmt_parser import parse_logfmt
+from frazil.query.logql.stages.template_columns import inputs_of
+from frazil.query.logql.templates.parser import compiled
 
 _KEEPS_LINES = (JsonParser, LogfmtParser, RegexpParser, PatternParser, DropLabels, KeepLabels, LabelFormat)
 """Filters of lines may come before these stages: they change neither lines nor which rows there are."""
@@ -87,6 +89,25 @@ def reordered(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
             done += [*waiting, stage]
             waiting = []
     return (*done, *waiting)
+
+
+def without_unread_lines(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """Leaves out changes of lines after which nobody looks at a line, as Loki does. They cannot fail then."""
+    kept: list[Stage] = []
+    read = False
+    for stage in reversed(stages):
+        if read or not isinstance(stage, LineFormat | Decolorize):
+            kept.append(stage)
+        read = read or reads_line(stage)
+    return tuple(reversed(kept))
+
+
+def reads_line(stage: Stage) -> bool:
+    if isinstance(stage, LineFormat):
+        return inputs_of(compiled("line", stage.template)).line
+    if isinstance(stage, LabelFormat):
+        return any(item.is_template and inputs_of(compiled("label", item.source)).line for item in stage.items)
+    return isinstance(stage, LineFilter | JsonParser | LogfmtParser | RegexpParser | PatternParser | UnpackParser)
 
 
 def leading_filters(stages: tuple[Stage, ...]) -> tuple[LineFilter, ...]:

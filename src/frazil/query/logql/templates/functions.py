@@ -80,7 +80,8 @@ def _ordered(function: str, holds: Callable[[Any, Any], bool]) -> Signature:
 def _index(value: Any, *keys: object) -> object:
     for key in keys:
         if isinstance(value, dict):
-            value = value.get(key, "" if value and isinstance(next(iter(value.values())), str) else NO_VALUE)
+            texts_only = all(isinstance(each, str) for each in value.values())
+            value = value.get(key, "" if texts_only else NO_VALUE)
         elif isinstance(value, list | str):
             if isinstance(key, bool) or not isinstance(key, int):
                 fail("error calling index: cannot index slice/array with type " + type(key).__name__)
@@ -122,9 +123,20 @@ def _print(*values: object) -> str:
 
 def _parse_json(text: str) -> object:
     try:
-        return json.loads(text, parse_int=float)
+        return _without_surrogates(json.loads(text, parse_int=float))
     except (ValueError, RecursionError):
         return None
+
+
+def _without_surrogates(value: Any) -> Any:
+    """Replaces halves of surrogate pairs, which no text may have."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_without_surrogates(each) for each in value]
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(each) for key, each in value.items()}
+    return value
 
 
 def _to_date(layout: str, text: str) -> GoTime:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
+from frazil.query.logql.go_numbers import quoted
 from frazil.query.logql.go_strings import StringFault, unquote
 
 
@@ -102,7 +103,7 @@ def _token(name: str, text: str, at: int, line: int, spaced: bool) -> Token:
         return Token("string", text[at:end], at, spaced, string)
     found = _TOKEN.match(text, at)
     if found is None:
-        raise TemplateFault(f"template: {name}:{line}: unexpected {text[at]!r} in command")
+        raise TemplateFault(f"template: {name}:{line}: unexpected {quoted(text[at])} in operand")
     kind = found.lastgroup or ""
     value: object = None
     if kind == "number":

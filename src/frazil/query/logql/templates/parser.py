@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from frazil.query.logql.go_numbers import quoted
 from frazil.query.logql.templates.functions import FUNCTIONS
 from frazil.query.logql.templates.lexer import TemplateFault, Token, tokens_of
 from frazil.query.logql.templates.tree import (
@@ -33,6 +34,9 @@ ROW_FUNCTIONS = ("__line__", "__timestamp__")
 
 _MOST_NESTED = 100
 _CONSTANTS: dict[str, object] = {"true": True, "false": False, "nil": None}
+_KEYWORDS = frozenset(
+    ("if", "else", "end", "with", "range", "define", "block", "template", "break", "continue", "nil")
+)
 _BLOCKS = ("if", "with", "range", "define", "block")
 
 
@@ -181,6 +185,8 @@ class _Parser:
             if self._next is None or self._next.kind != "|":
                 break
             self._at += 1
+            if self._next is not None and self._next.kind == "end":
+                break
         for command in commands[1:]:
             if isinstance(command.arguments[0], Constant | Dot):
                 raise self._fault(f"non executable command in pipeline stage {commands.index(command) + 1}")
@@ -196,7 +202,7 @@ class _Parser:
             follows = self._next
             if follows is not None and follows.kind in (":=", "="):
                 if follows.kind == "=" and not set(names) <= set(self._variables):
-                    raise self._fault(f"undefined variable {_quoted(names[0])}")
+                    raise self._fault(f"undefined variable {quoted(names[0])}")
                 self._at += 1
                 return tuple(names), follows.kind == "="
             if not (several and follows is not None and follows.kind == "," and len(names) == 1):
@@ -220,15 +226,17 @@ class _Parser:
     def _argument(self, token: Token) -> Argument:
         argument = self._operand(token)
         names: list[str] = []
+        chained_at = token.at
         while (follows := self._next) is not None and follows.kind == "field" and not follows.spaced:
+            chained_at = chained_at if names else follows.at
             names.append(self._take().text[1:])
         if not names:
             return argument
         if isinstance(argument, Constant):
-            raise self._fault(f"unexpected . after term {_quoted(str(argument))}")
+            raise self._fault(f"unexpected . after term {quoted(str(argument))}")
         if isinstance(argument, Field):
-            return Field(argument.base, argument.names + tuple(names), argument.at)
-        return Field(None if isinstance(argument, Dot) else argument, tuple(names), token.at)
+            return Field(argument.base, argument.names + tuple(names), chained_at)
+        return Field(None if isinstance(argument, Dot) else argument, tuple(names), chained_at)
 
     def _operand(self, token: Token) -> Argument:
         self._at += 1
@@ -239,7 +247,7 @@ class _Parser:
                 return Dot(token.at)
             case "variable":
                 if token.text not in self._variables:
-                    raise self._fault(f"undefined variable {_quoted(token.text)}")
+                    raise self._fault(f"undefined variable {quoted(token.text)}")
                 return Variable(token.text, token.at)
             case "string" | "number":
                 return Constant(token.value, token.text, token.at)
@@ -247,10 +255,12 @@ class _Parser:
                 return Constant(_CONSTANTS[token.text], token.text, token.at)
             case "word":
                 if token.text not in FUNCTIONS and token.text not in ROW_FUNCTIONS:
-                    raise self._fault(f"function {_quoted(token.text)} not defined")
+                    raise self._fault(f"function {quoted(token.text)} not defined")
                 return Function(token.text, token.at)
             case "(":
                 self._deeper()
+                if self._next is not None and self._next.kind == "end":
+                    raise self._fault("unclosed left paren")
                 pipeline = self._pipeline("parenthesized pipeline")
                 self._depth -= 1
                 if self._next is None or self._next.kind != ")":
@@ -260,11 +270,9 @@ class _Parser:
         raise self._fault(f"unexpected {_shown(token)} in command")
 
 
-def _quoted(text: str) -> str:
-    return f'"{text}"'
-
-
 def _shown(token: Token | None) -> str:
     if token is None:
         return "EOF"
-    return "{{end}}" if token.kind == "end" else f"<{token.text}>"
+    if token.kind == "end":
+        return '"}}"'
+    return f"<{token.text}>" if token.text in _KEYWORDS else quoted(token.text)

@@ -119,8 +119,9 @@ def as_int(value: object) -> int:
 
 
 def _int_of_text(text: str) -> int:
+    base = 8 if text.lstrip("+-")[:1] == "0" and text.lstrip("+-")[1:].isdecimal() else 0
     try:
-        return int(text, 10)
+        return int(text, base)
     except ValueError:
         pass
     try:
@@ -152,4 +153,5 @@ def compare_basic(left: Any, right: Any) -> None:
     """Raises an error if two values cannot be compared with each other."""
     kinds = kind_of(left), kind_of(right)
     if kinds[0] != kinds[1] and NO_VALUE not in (left, right) and None not in (left, right):
-        fail("incompatible types for comparison")
+        names = ["float" if kind == "float64" else kind for kind in kinds]
+        fail(f"incompatible types for comparison: {names[0]} and {names[1]}")

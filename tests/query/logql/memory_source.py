@@ -1,4 +1,4 @@
-"""Selects from blocks that are in memory."""
+"""Has blocks of lines in memory, and selects from them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,7 @@ from numpy.typing import NDArray
 
 from frazil.query.logql.blocks import Labels, Selection
 from frazil.query.logql.columns import Codes, Column
-from frazil.query.logql.parse.log_tree import Matcher
-from frazil.query.logql.regexes import anchored, matches_text
-
-
-def selected(matchers: Sequence[Matcher], labels: Labels) -> bool:
-    """Returns whether a stream fits all matchers; a missing label is an empty one."""
-    return all(_fits(matcher, labels.get(matcher.name, "")) for matcher in matchers)
-
-
-def _fits(matcher: Matcher, value: str) -> bool:
-    if matcher.operator in ("=", "!="):
-        return (value == matcher.value) == (matcher.operator == "=")
-    return matches_text(value, anchored(matcher.value, newlines=True)) == (matcher.operator == "=~")
+from frazil.query.logql.source.stream_matching import selected
 
 
 @dataclass(frozen=True)
