@@ -153,6 +153,16 @@ def test_wrong_queries(lines: Lines, given: dict[str, Any], reason: str) -> None
     assert reason in str(raised.value)
 
 
+@pytest.mark.parametrize("far", [2**63 - 1, -(2**63) + 1])
+def test_far_times_are_no_trouble(lines: Lines, far: int) -> None:
+    given = {"start": far, "end": far, "step": 1}
+    assert lines.data(query_range, query='count_over_time({app="shop"}[5m])', **given)["result"] == []
+    assert lines.data(query_range, query='{app="shop"}', **given)["result"] == []
+    assert lines.ask(labels.labels, **given) == {"status": "success"}
+    with pytest.raises(QueryError, match="out of range"):
+        lines.data(query, query="vector(1)", time=far)
+
+
 def test_lines_are_no_instant(lines: Lines) -> None:
     with pytest.raises(QueryError, match="log queries are not supported as an instant query type"):
         lines.data(query, query=ORDERS)

@@ -23,6 +23,8 @@ _MOST_SECONDS_DIGITS = 10
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _RFC_3339 = re.compile(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _LARGEST = 2**63 - 1
+_FARTHEST_NS = 2**62
+"""Nobody has lines of other times than within 146 years of 1970. Beyond, arithmetic would soon overflow."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def _time(parameters: Parameters, name: str, otherwise: int) -> int:
     if not text:
         return otherwise
     try:
-        return parse_time(text)
+        return min(max(parse_time(text), -_FARTHEST_NS), _FARTHEST_NS)
     except ValueError as error:
         raise QueryError(f"could not parse '{name}' parameter: {error}") from None
 
@@ -72,9 +74,12 @@ def instant_of(parameters: Parameters) -> int:
     if not text:
         return time.time_ns()
     try:
-        return parse_time(text)
+        time_ns = parse_time(text)
+        if abs(time_ns) > _FARTHEST_NS:
+            raise ValueError(f"the time {quoted(text)} is out of range")
     except ValueError as error:
         raise QueryError(str(error)) from None
+    return time_ns
 
 
 def parse_time(text: str) -> int:
@@ -133,11 +138,11 @@ def _duration(text: str) -> int:
         pass
     else:
         nanoseconds = seconds * SECOND_NS
-        if not abs(nanoseconds) <= _LARGEST:
+        if not abs(nanoseconds) <= _FARTHEST_NS:
             raise QueryError(f"cannot parse {quoted(text)} to a valid duration. It overflows int64")
         return round(nanoseconds)
     try:
-        return parse_prometheus_duration(text)
+        return min(parse_prometheus_duration(text), _FARTHEST_NS)
     except ValueError:
         raise QueryError(f"cannot parse {quoted(text)} to a valid duration") from None
 

@@ -32,6 +32,7 @@ ROUTES = [
     QueryRoute("/config/tenant/v1/limits", f"{_PACKAGE}.status:tenant_limits", summary="limits of queries"),
     QueryRoute("/config", f"{_PACKAGE}.status:config", summary="settings of queries"),
     QueryRoute("/loki/api/v1/status/buildinfo", f"{_PACKAGE}.status:build_info", summary="the version"),
+    QueryRoute("/loki/api/v1/delete", f"{_PACKAGE}.status:delete", ("GET", "POST", "PUT", "DELETE"), "nothing yet"),
     QueryRoute("/loki/api/v1/rules", f"{_PACKAGE}.status:no_rule_groups", summary="rules: none"),
     QueryRoute("/loki/api/v1/rules/{namespace}", f"{_PACKAGE}.status:no_rule_groups", summary="rules: none"),
     QueryRoute("/prometheus/api/v1/rules", f"{_PACKAGE}.status:no_rules", summary="rules: none"),

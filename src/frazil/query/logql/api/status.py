@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from frazil.engine.interface import QueryContext, QueryRequest, Reply
-from frazil.errors import QueryError
+from frazil.errors import NotSupported, QueryError
 from frazil.formats.loki.labels import SERVICE_LABELS
 from frazil.formats.telemetry.line_levels import LEVEL_FIELDS
 from frazil.query.logql.api.parameters import parameters_of
@@ -79,6 +79,10 @@ def _limits(tenants: tuple[str, ...], context: QueryContext) -> dict[str, Any]:
         "volume_enabled": True,
         "volume_max_series": settings.max_volume_series,
     }
+
+
+def delete(request: QueryRequest, context: QueryContext) -> Reply:
+    raise NotSupported("lines cannot be deleted by a query here; `topics.logs` has the settings of their retention")
 
 
 def no_rule_groups(request: QueryRequest, context: QueryContext) -> Reply:
