@@ -155,7 +155,7 @@ def test_wrong_queries(lines: Lines, given: dict[str, Any], reason: str) -> None
 
 @pytest.mark.parametrize("far", [2**63 - 1, -(2**63) + 1])
 def test_far_times_are_no_trouble(lines: Lines, far: int) -> None:
-    given = {"start": far, "end": far, "step": 1}
+    given: dict[str, Any] = {"start": far, "end": far, "step": 1}
     assert lines.data(query_range, query='count_over_time({app="shop"}[5m])', **given)["result"] == []
     assert lines.data(query_range, query='{app="shop"}', **given)["result"] == []
     assert lines.ask(labels.labels, **given) == {"status": "success"}
