@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,10 +116,23 @@ def test_several_tenants_are_told_apart(lines: Lines) -> None:
     assert lines.data(labels.values, "__tenant_id__", tenants=both) == ["default", "team-b"]
 
 
-def test_nothing_was_sent_yet(tmp_path: Any) -> None:
+def test_nothing_was_sent_yet(tmp_path: Path) -> None:
     with Lines(tmp_path) as empty:
         assert empty.data(query_range, query=ORDERS)["result"] == []
         assert empty.data(query, query='count_over_time({app="x"}[1m])')["result"] == []
+
+
+def test_an_answer_says_that_the_newest_lines_are_elsewhere(tmp_path: Path) -> None:
+    store = {"url": str(tmp_path / "store")}
+    with Lines(tmp_path / "one", store=store) as one, Lines(tmp_path / "other", store=store) as other:
+        one.push(({"app": "a"}, [(START, "sealed", {})]))
+        one.seal()
+        one.push(({"app": "a"}, [(START + 1, "not yet", {})]))
+        assert "warnings" not in one.ask(query_range, query='{app="a"}')
+        answered = other.ask(query_range, query='{app="a"}')
+        assert lines_of(answered["data"]) == ["sealed"]
+        assert "newest lines may be missing" in answered["warnings"][0]
+        assert other.reply(labels.labels).headers["x-frazil-complete"] == "false"
 
 
 def test_too_many_series_are_an_error_but_for_drilldown(lines: Lines) -> None:

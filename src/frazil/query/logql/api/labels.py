@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from frazil.engine.interface import QueryContext, QueryRequest, Reply
 from frazil.errors import QueryError
 from frazil.query.logql.api.parameters import checked_span, parameters_of
@@ -17,14 +19,14 @@ _MOST_SELECTORS = 100
 
 
 def labels(request: QueryRequest, context: QueryContext) -> Reply:
-    found = _streams(request, context, parameters_of(request))
-    return _texts({name for labels in found for name, _ in labels})
+    found = _of_one(request, context)
+    return _texts({name for labels in found.streams for name, _ in labels}, found.complete)
 
 
 def values(request: QueryRequest, context: QueryContext) -> Reply:
     name = request.path_parameters["name"]
-    found = _streams(request, context, parameters_of(request))
-    return _texts({value for labels in found for key, value in labels if key == name})
+    found = _of_one(request, context)
+    return _texts({value for labels in found.streams for key, value in labels if key == name}, found.complete)
 
 
 def series(request: QueryRequest, context: QueryContext) -> Reply:
@@ -33,25 +35,35 @@ def series(request: QueryRequest, context: QueryContext) -> Reply:
     if len(given) > _MOST_SELECTORS:
         raise QueryError(f"there are {len(given)} selectors (match[]); one request may have {_MOST_SELECTORS}")
     selectors = [matchers_of(text) for text in given if text] or [()]
-    return success([dict(labels) for labels in sorted(_found(request, context, parameters, selectors))])
+    found = _of_all(request, context, parameters, selectors)
+    return success([dict(labels) for labels in sorted(found.streams)], complete=found.complete)
 
 
-def _streams(request: QueryRequest, context: QueryContext, parameters: Parameters) -> list[SeriesLabels]:
-    return _found(request, context, parameters, [matchers_of(parameters.one("query"))])
+@dataclass(frozen=True)
+class _Found:
+    streams: list[SeriesLabels]
+    complete: bool
+    """Is false if streams of the newest lines may be missing."""
 
 
-def _found(
+def _of_one(request: QueryRequest, context: QueryContext) -> _Found:
+    parameters = parameters_of(request)
+    return _of_all(request, context, parameters, [matchers_of(parameters.one("query"))])
+
+
+def _of_all(
     request: QueryRequest, context: QueryContext, parameters: Parameters, selectors: list[Matchers]
-) -> list[SeriesLabels]:
+) -> _Found:
     span = checked_span(parameters)
     check_length(span, None, settings_of(context.config, request.tenants))
-    found = list(Survey(source_of(request, context), context).counts(span, selectors))
+    source = source_of(request, context)
+    found = list(Survey(source, context).counts(span, selectors))
     context.statistics.rows_out += len(found)
-    return found
+    return _Found(found, source.is_complete)
 
 
-def _texts(found: set[str]) -> Reply:
+def _texts(found: set[str], complete: bool) -> Reply:
     """Returns a list of texts. Like Loki it leaves the list out if there are none."""
     if not found:
-        return object_reply({"status": "success"})
-    return success(sorted(found))
+        return object_reply({"status": "success"}, complete=complete)
+    return success(sorted(found), complete=complete)

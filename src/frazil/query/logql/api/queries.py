@@ -24,7 +24,7 @@ from frazil.query.logql.api.parameters import (
     parameters_of,
     step_of,
 )
-from frazil.query.logql.api.replies import json_reply
+from frazil.query.logql.api.replies import INCOMPLETE, json_reply
 from frazil.query.logql.api.statistics import loki_statistics
 from frazil.query.logql.api.tenants import settings_of, source_of
 from frazil.query.logql.engine import Engine, InstantVector, Scalar, aligned
@@ -101,7 +101,8 @@ class _Asked:
         """Whether too many series are cut, as Logs Drilldown expects it."""
         self.settings = settings_of(context.config, request.tenants)
         most = 0 if self._partly else self.settings.max_series
-        self.engine = Engine(source_of(request, context), context, Limits(most))
+        self._source = source_of(request, context)
+        self.engine = Engine(self._source, context, Limits(most))
 
     def whole_or_part(self, matrix: Matrix) -> tuple[Matrix, list[str]]:
         most = self.settings.max_series
@@ -119,8 +120,11 @@ class _Asked:
         flags: tuple[str, ...] = (),
         warnings: list[str] | None = None,
     ) -> Reply:
+        complete = self._source.is_complete
+        warned = [*(warnings or ()), *(() if complete else (INCOMPLETE,))]
+
         def body() -> Iterator[bytes]:
-            told = b'"warnings":%b,' % orjson.dumps(warnings) if warnings else b""
+            told = b'"warnings":%b,' % orjson.dumps(warned) if warned else b""
             encoding = b'"encodingFlags":%b,' % orjson.dumps(flags) if flags else b""
             head = b'{"status":"success",%b"data":{"resultType":"%b",%b"result":'
             yield head % (told, kind.encode(), encoding)
@@ -129,7 +133,7 @@ class _Asked:
             seconds = time.monotonic() - self._started
             yield b',"stats":%b}}' % loki_statistics(self._context.statistics, seconds, returned)
 
-        return json_reply(body())
+        return json_reply(body(), complete=complete)
 
 
 def encoding_flags(request: QueryRequest) -> tuple[str, ...]:

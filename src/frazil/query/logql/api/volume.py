@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,7 +20,7 @@ from frazil.query.logql.api.parameters import (
 )
 from frazil.query.logql.api.queries import check_length
 from frazil.query.logql.api.rendering import sample, seconds_text
-from frazil.query.logql.api.replies import json_reply, object_reply
+from frazil.query.logql.api.replies import INCOMPLETE, json_reply, object_reply
 from frazil.query.logql.api.selectors import Matchers, matchers_of
 from frazil.query.logql.api.statistics import loki_statistics
 from frazil.query.logql.api.stream_survey import Counts, Survey
@@ -39,7 +38,8 @@ def stats(request: QueryRequest, context: QueryContext) -> Reply:
     lines = sum(each for each, _ in found.values())
     nbytes = sum(each for _, each in found.values())
     # There are no chunks. Clients show the number, and each stream has at least one.
-    return object_reply({"streams": len(found), "chunks": len(found), "bytes": nbytes, "entries": lines})
+    answer = {"streams": len(found), "chunks": len(found), "bytes": nbytes, "entries": lines}
+    return object_reply(answer, complete=asked.survey.source.is_complete)
 
 
 def volume(request: QueryRequest, context: QueryContext) -> Reply:
@@ -48,7 +48,7 @@ def volume(request: QueryRequest, context: QueryContext) -> Reply:
     volumes = asked.volumes()
     at = seconds_text(asked.span.end_ns)
     samples = b",".join(sample(dict(labels), at, str(volumes[labels])) for labels in asked.largest(volumes))
-    return _reply(context, started, "vector", iter([b"[%b]" % samples]), len(volumes))
+    return _reply(asked, started, "vector", b"[%b]" % samples, len(volumes))
 
 
 def volume_range(request: QueryRequest, context: QueryContext) -> Reply:
@@ -64,7 +64,7 @@ def volume_range(request: QueryRequest, context: QueryContext) -> Reply:
         b'{"metric":%b,"values":[%b]}' % (orjson.dumps(dict(labels)), _points(times, points[labels]))
         for labels in chosen
     )
-    return _reply(context, started, "matrix", iter([b"[%b]" % b",".join(series)]), len(chosen))
+    return _reply(asked, started, "matrix", b"[%b]" % b",".join(series), len(chosen))
 
 
 def _edges(span: Span, step_ns: int) -> Counts:
@@ -79,14 +79,14 @@ def _points(times: list[str], nbytes: Counts) -> bytes:
     return ",".join(f'[{times[at]},"{nbytes[at]}"]' for at in there).encode()
 
 
-def _reply(context: QueryContext, started: float, kind: str, result: Iterator[bytes], returned: int) -> Reply:
-    def body() -> Iterator[bytes]:
-        yield b'{"status":"success","data":{"resultType":"%b","result":' % kind.encode()
-        yield from result
-        context.check()
-        yield b',"stats":%b}}' % loki_statistics(context.statistics, time.monotonic() - started, returned)
-
-    return json_reply(body())
+def _reply(asked: _Asked, started: float, kind: str, result: bytes, returned: int) -> Reply:
+    context = asked.survey.context
+    context.check()
+    stats = loki_statistics(context.statistics, time.monotonic() - started, returned)
+    complete = asked.survey.source.is_complete
+    told = b"" if complete else b'"warnings":%b,' % orjson.dumps([INCOMPLETE])
+    body = b'{"status":"success",%b"data":{"resultType":"%b","result":%b,"stats":%b}}'
+    return json_reply([body % (told, kind.encode(), result, stats)], complete=complete)
 
 
 @dataclass(frozen=True)

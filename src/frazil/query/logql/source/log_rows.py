@@ -93,6 +93,11 @@ class LogRows:
         """Returns whether rows of several tenants are seen, so that each stream needs the name of its own."""
         return self.tenants is not None and len(self.tenants) > 1
 
+    @property
+    def is_complete(self) -> bool:
+        """Returns whether the scans until now have seen the newest rows too."""
+        return all(each.complete for each in self.statistics)
+
     def predicate(self, selection: Selection) -> Predicate | None:
         """Returns what is true for all rows that may be wanted."""
         if self._of_several:
