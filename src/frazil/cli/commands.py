@@ -20,6 +20,7 @@ COMMANDS = (
     Command("query", "frazil.cli.query:query", "Run only what answers queries."),
     Command("load", "frazil.cli.load:load", "Append files to a topic."),
     Command("sql", "frazil.cli.sql:sql", "Ask for rows of topics."),
+    Command("logs", "frazil.cli.logs:logs", "Search log lines, and follow them."),
     Command("topics", "frazil.cli.topics.app:app", "See topics, produce to them, read them."),
     Command("kafka", "frazil.cli.kafka:app", "Try what the Kafka door needs, before it runs."),
     Command("dlq", "frazil.cli.dlq:app", "See records that could not become rows, and try them again."),

@@ -71,6 +71,11 @@ class QueryRoom:
     def processes(self) -> ProcessPool:
         return self._processes
 
+    @property
+    def is_idle(self) -> bool:
+        """Returns whether no query runs or waits."""
+        return not self._exchanges and not len(self._turns)
+
     async def warm(self) -> None:
         """Starts some processes in advance, because loading takes a second or two."""
         await self._processes.warm()

@@ -9,6 +9,7 @@ from frazil.errors import ConfigError
 
 if TYPE_CHECKING:
     from frazil.config.model import ServerConfig
+    from frazil.config.sections.loki import LokiConfig
 
 _PATHS = ("/health", "/status", "/sql")
 
@@ -28,9 +29,9 @@ def address_of(url: str) -> str:
     return url
 
 
-def default_url(server: ServerConfig) -> str:
-    """Returns the address at which a Frazil with these settings listens."""
+def default_url(server: ServerConfig | LokiConfig, setting: str = "server.port") -> str:
+    """Returns the address at which a Frazil with these settings listens; `setting` names its port."""
     if server.port == 0:
-        raise ConfigError("server.port is 0, so the port is only known to the running Frazil; give its --url")
+        raise ConfigError(f"{setting} is 0, so the port is only known to the running Frazil; give its --url")
     host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(server.host, server.host)
     return f"http://[{host}]:{server.port}" if ":" in host else f"http://{host}:{server.port}"

@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from frazil.cli.terminal.context import GivenContext
+from frazil.cli.terminal.printable import printable
 from frazil.cli.topics.access import Url, connect, read_data_folder
 from frazil.cli.topics.client import ConnectionLost, ServerUnreachable, TemporarilyRefused, TopicsClient, path_of
 from frazil.errors import FrazilError
@@ -216,17 +217,13 @@ def _line(message: Message) -> str:
     at = f"{message['partition']}:{message['offset']}"
     parts = [f"{at:<8}", message.get("publish_time", "").replace("T", " ")]
     if "key" in message:
-        parts.append(f"[{_printable(message['key'])}]")
+        parts.append(f"[{printable(message['key'])}]")
     if "payload" in message:
-        parts.append(_printable(message["payload"]))
+        parts.append(printable(message["payload"]))
     else:
         data = _payload(message)
         parts.append(f"0x{data[:64].hex()}{'…' if len(data) > 64 else ''} ({len(data):,} bytes)")
     attributes = ", ".join(
-        f"{_printable(name)}={_printable(text)}" for name, text in message.get("attributes", {}).items()
+        f"{printable(name)}={printable(text)}" for name, text in message.get("attributes", {}).items()
     )
     return "  ".join([*parts, *([f"({attributes})"] if attributes else [])])
-
-
-def _printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)

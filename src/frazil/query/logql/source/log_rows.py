@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.errors import TopicNotFound
 from frazil.formats.otlp.logs import TOPIC
+from frazil.formats.telemetry.scopes import TENANT
 from frazil.query.logql.blocks import Selection
 from frazil.query.logql.columns import Mask, column_of
 from frazil.query.logql.source.label_rules import SERVICE_NAME, LabelRules
@@ -19,13 +21,15 @@ from frazil.query.logql.source.rows_block import (
     LINE_COLUMN,
     METADATA_COLUMNS,
     STREAM_COLUMNS,
+    TENANT_LABEL,
     RowsBlock,
     Streams,
     nanoseconds,
     plain,
 )
 from frazil.query.logql.source.stream_matching import selected
-from frazil.scan.interface import Scanner, ScanRequest, ScanStatistics
+from frazil.scan.interface import Scan, Scanner, ScanRequest, ScanStatistics
+from frazil.scan.predicates.tree import And, Predicate
 
 
 @dataclass(frozen=True)
@@ -35,22 +39,25 @@ class LogRows:
     scanner: Scanner
     tenants: tuple[str, ...] | None
     rules: LabelRules = field(default_factory=LabelRules)
+    where: Predicate | None = None
+    """Only rows for which this is true are seen."""
     statistics: list[ScanStatistics] = field(default_factory=list, compare=False)
     """What each scan of the query cost."""
 
     def select(self, selection: Selection) -> Iterator[RowsBlock]:
-        narrow = self.rules.service_is_column and _only_services(selection)
+        narrow = self.rules.service_is_column and _only_services(selection) and not self._of_several
         request = ScanRequest(
             topic=TOPIC,
             tenants=self.tenants,
             start_ns=selection.start_ns,
             end_ns=selection.end_ns,
-            where=predicate_of(selection, self.rules),
-            columns=_columns(selection, STREAM_COLUMNS),
+            where=self.predicate(selection),
+            columns=_columns(selection, self._stream_columns),
             order=selection.order,
         )
-        scan = self.scanner.scan(request)
-        self.statistics.append(scan.statistics)
+        scan = self.scan(request)
+        if scan is None:
+            return
         if selection.order != "none" or not narrow:
             for batch in scan.batches():
                 yield from self._block(batch, selection)
@@ -64,6 +71,44 @@ class LogRows:
             else:
                 yield from self._block(batch, selection, _services(batch))
 
+    def scan(self, request: ScanRequest) -> Scan | None:
+        """Returns the scan, or None if nobody has sent a line yet."""
+        try:
+            scan = self.scanner.scan(request)
+        except TopicNotFound:
+            return None
+        self.statistics.append(scan.statistics)
+        return scan
+
+    def stream_columns(self, *others: str) -> tuple[str, ...]:
+        """Returns the columns that tell the stream of a row, its time, and these others."""
+        return (*BASE_COLUMNS, *self._stream_columns, *others)
+
+    @property
+    def _stream_columns(self) -> tuple[str, ...]:
+        return (*STREAM_COLUMNS, TENANT) if self._of_several else STREAM_COLUMNS
+
+    @property
+    def _of_several(self) -> bool:
+        """Returns whether rows of several tenants are seen, so that each stream needs the name of its own."""
+        return self.tenants is not None and len(self.tenants) > 1
+
+    @property
+    def is_complete(self) -> bool:
+        """Returns whether the scans until now have seen the newest rows too."""
+        return all(each.complete for each in self.statistics)
+
+    def predicate(self, selection: Selection) -> Predicate | None:
+        """Returns what is true for all rows that may be wanted."""
+        if self._of_several:
+            stored = tuple(matcher for matcher in selection.matchers if matcher.name != TENANT_LABEL)
+            selection = replace(selection, matchers=stored)
+        return _both(predicate_of(selection, self.rules), self.where)
+
+    def block(self, batch: pa.RecordBatch) -> RowsBlock:
+        """Makes a block of rows that have at least these columns."""
+        return RowsBlock(batch, self.rules, nanoseconds(batch, "timestamp"))
+
     def _block(
         self, batch: pa.RecordBatch, selection: Selection, streams: Streams | None = None
     ) -> Iterator[RowsBlock]:
@@ -76,6 +121,12 @@ class LogRows:
         found = block.take(inside)
         if found.rows:
             yield found
+
+
+def _both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return And((one, other))
 
 
 def _only_services(selection: Selection) -> bool:

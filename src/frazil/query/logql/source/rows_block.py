@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from frazil.formats.otlp.logs import INGEST_PROTOCOL
 from frazil.formats.telemetry.attributes import TYPES
+from frazil.formats.telemetry.scopes import TENANT
 from frazil.query.logql.blocks import Labels
 from frazil.query.logql.columns import ABSENT, Codes, Column, Mask, column_of, empty_column
 from frazil.query.logql.source.label_rules import DETECTED_LEVEL, LabelRules, metadata_name
 from frazil.query.logql.source.map_columns import MapEntries, run_starts
 
 PUSHED = "loki"
+TENANT_LABEL = "__tenant_id__"
+"""Queries over several tenants tell them apart by this label."""
 _SHORT_RUN = 4
 """Rows that follow each other with the same attributes are taken together, if they are so many on average."""
 BASE_COLUMNS = ("timestamp", "timestamp_ns")
@@ -92,6 +95,10 @@ class RowsBlock:
     def _distinct_streams(self) -> Streams:
         if self._streams is not None:
             return self._streams
+        found = self._labelled_streams()
+        return _with_tenants(found, column_of(self._column(TENANT))) if self._has(TENANT) else found
+
+    def _labelled_streams(self) -> Streams:
         column = self._column("resource_attributes")
         starts = run_starts(column)
         if starts is None or len(starts) * _SHORT_RUN > self.rows:
@@ -199,6 +206,17 @@ class RowsBlock:
             return self
         streams, codes = self._distinct_streams
         return RowsBlock(self._batch.filter(pa.array(mask)), self._rules, self._times[mask], (streams, codes[mask]))
+
+
+def _with_tenants(streams: Streams, tenants: Column) -> Streams:
+    """Adds the tenant to the labels of each stream."""
+    found, codes = streams
+    count = len(tenants.values)
+    pairs, numbers = np.unique(codes.astype(np.int64) * count + tenants.codes, return_inverse=True)
+    named: list[Labels] = [
+        {**found[pair // count], TENANT_LABEL: tenants.texts[pair % count]} for pair in pairs.tolist()
+    ]
+    return named, np.asarray(numbers, np.int32)
 
 
 def plain(column: pa.Array) -> pa.Array:

@@ -1,0 +1,1 @@
+"""Lets clients follow lines as they come."""
