@@ -81,6 +81,7 @@ def rewrite(job: RewriteJob, group: FileGroup, name: str) -> list[DataFile]:
     source = SourceFiles(job.table)
     for file in group.files:
         source.check(file)
+    source.keep_dictionaries(group.files)
     failpoint("rewrite.checked")
     unsorted: set[str] = set()
     while True:
