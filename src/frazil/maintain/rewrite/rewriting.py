@@ -103,6 +103,7 @@ class _Rewrite:
         self._unsorted = unsorted
         self._sorter = Sorter(metadata.sort_order(), metadata.schema())
         self._read = RowChecksum()
+        self._written = RowChecksum()
 
     def run(self, name: str) -> list[DataFile]:
         job = self._job
@@ -113,6 +114,8 @@ class _Rewrite:
             OrderedFileWriter(job.table.io, job.metadata, folder, name, partition) as writer,
         ):
             for rows in self._rows(Path(runs)):
+                for batch in rows.to_batches():
+                    self._written.add(batch)
                 writer.write(rows)
             failpoint("rewrite.before-close")
             done = writer.close()
@@ -152,14 +155,12 @@ class _Rewrite:
         return file.file.sort_order_id == self._job.metadata.default_sort_order_id and file.path not in self._unsorted
 
     def _check(self, done: list[DataFile]) -> None:
-        """Reads the new files and compares their rows with those that were read of the old ones."""
-        written = RowChecksum()
-        for file in done:
-            for batch in self._source.batches(TableFile(file, (), ()), _MOST_ROWS):
-                written.add(batch)
-        if written != self._read:
+        """Compares the rows that were written with those that were read."""
+        stored = sum(file.record_count for file in done)
+        if self._written != self._read or stored != self._read.rows:
+            name, read, written = ".".join(self._job.name), self._read, self._written
             raise ParquetWrite(
-                f"Rewriting {len(self._files)} files of table {'.'.join(self._job.name)} would have changed its rows "
-                f"({self._read.rows:,} rows with checksum {self._read.sum:016x} were read, {written.rows:,} with "
-                f"{written.sum:016x} were written). Nothing was committed. This is a fault of Frazil: report it."
+                f"Rewriting {len(self._files)} files of table {name} would have changed its rows ({read.rows:,} rows "
+                f"with checksum {read.sum:016x} were read, {written.rows:,} with {written.sum:016x} were written, "
+                f"{stored:,} are in the new files). Nothing was committed. This is a fault of Frazil: report it."
             )
