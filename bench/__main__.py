@@ -11,6 +11,7 @@ from pathlib import Path
 from bench import (
     catch_up,
     checksums,
+    compaction,
     formats,
     freshness,
     hot,
@@ -45,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "small": pipeline.small,
     "commit": pipeline_behaviour.commit,
     "checksums": checksums.checksums,
+    "compaction": compaction.compaction,
     "backlog-memory": pipeline_behaviour.backlog_memory,
     "idle-serve": pipeline_behaviour.idle_serve,
     "kafka-log": kafka.to_log,

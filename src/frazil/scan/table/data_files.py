@@ -84,12 +84,17 @@ class DataFiles:
     def columns(self, footer: Footer) -> FileColumns:
         return self._columns[footer.schema]
 
-    def batches(self, file: TableFile, group: int, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Yields a row group in batches of so many rows, the last perhaps smaller, with these columns of the file."""
+    def batches(
+        self, file: TableFile, group: int, names: Sequence[str], rows: int, dictionaries: Sequence[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields a row group in batches of so many rows, the last perhaps smaller, with these columns of the file.
+
+        Columns of texts that are in `dictionaries` stay dictionary-encoded.
+        """
         footer = self.footer(file)
         with self._explained(file), self._opened(file) as (source, _):
             self._verify_headers(footer, group, names, source)
-            found = self._parquet(file, footer, source)
+            found = self._parquet(file, footer, source, dictionaries)
             yield from found.iter_batches(rows, row_groups=[group], columns=list(names))
 
     def group(self, file: TableFile, group: int, names: Sequence[str]) -> pa.Table:
@@ -115,11 +120,14 @@ class DataFiles:
                 f"Frazil does not read. Rewrite it as Parquet."
             )
 
-    def _parquet(self, file: TableFile, footer: Footer, source: Any) -> pq.ParquetFile:
+    def _parquet(
+        self, file: TableFile, footer: Footer, source: Any, dictionaries: Sequence[str] = ()
+    ) -> pq.ParquetFile:
         local = _is_local(file.path)
         return pq.ParquetFile(
             source,
             metadata=footer.metadata,
+            read_dictionary=list(dictionaries) or None,
             buffer_size=0 if local else _BUFFER_BYTES,
             pre_buffer=not local,
             page_checksum_verification=True,
