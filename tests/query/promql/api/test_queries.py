@@ -96,6 +96,7 @@ def test_a_query_over_a_range_with_a_limit(ask: Ask) -> None:
         ('"text"', "string", [5, "text"]),
         ("vector(-1/0)", "vector", [{"metric": {}, "value": [5, "-Inf"]}]),
         ("hits_total", "vector", []),
+        (r'{__name__="\xff"}', "vector", []),
     ],
 )
 def test_results_of_each_type(ask: Ask, query: str, kind: str, result: Any) -> None:

@@ -76,4 +76,13 @@ class NameCondition:
         if names is None or self.wants_targets:
             return None
         bases = {name.removesuffix(suffix) for name in names for suffix in ("_bucket", "_sum", "_count")}
-        return In(Column("prometheus_name"), frozenset(names | bases))
+        return In(Column("prometheus_name"), frozenset(name for name in names | bases if _is_text(name)))
+
+
+def _is_text(name: str) -> bool:
+    """Whether a row can have this name. In a query it may have any bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -50,23 +50,31 @@ class StoredSamples:
         """Returns blocks that have the wanted series, and perhaps others."""
         keys = keys_of(units)
         if names.exact is None or keys is None:
-            return self._merged(units, names, matchers)
+            return self._merged(units, names, matchers, hold=self.context.hold)
         key = ("promql", "merged", self.rules, names.matchers, keys)
         return self.context.cache.get(
             key, lambda: self._merged(units, names, names.matchers), lambda blocks: sum(map(_bytes, blocks))
         )
 
     def _merged(
-        self, units: Sequence[StoredUnit], names: NameCondition, matchers: Sequence[Matcher]
+        self,
+        units: Sequence[StoredUnit],
+        names: NameCondition,
+        matchers: Sequence[Matcher],
+        hold: Callable[[int], None] = lambda nbytes: None,
     ) -> list[SeriesBlock]:
+        """Merges the matching series. `hold` counts the memory that they take, if it is not that of the cache."""
         floats: list[SamplePart] = []
         histograms: list[SamplePart] = []
         for unit in units:
             self.context.check()
             for shape in unit.wanted_shapes(names):
                 parts = unit.parts(shape)
-                floats += [_matching(part, matchers) for part in parts.floats]
-                histograms += [_matching(part, matchers) for part in parts.histograms]
+                found = [_matching(part, matchers) for part in parts.floats]
+                native = [_matching(part, matchers) for part in parts.histograms]
+                hold(sum(part.nbytes for part in (*found, *native)))
+                floats += found
+                histograms += native
             if names.wants_targets and unit.has_targets:
                 floats.append(_matching(unit.targets(), matchers))
         block = merge(floats, histograms)
