@@ -1,1 +1,1 @@
-"""Runs public test cases of the query languages against Frazil."""
+"""Runs other projects' test scripts against Frazil: `python -m tests.conformance LANGUAGE DIRECTORY`."""

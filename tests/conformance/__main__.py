@@ -1,27 +1,19 @@
-"""Runs all cases in a folder: `python -m tests.conformance logql DIRECTORY`."""
+"""Runs public test cases of a query language: `python -m tests.conformance LANGUAGE DIRECTORY`."""
 
 from __future__ import annotations
 
-import argparse
 import sys
+from importlib import import_module
 from pathlib import Path
 
-from tests.conformance import logql
 
-
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.conformance")
-    parser.add_argument("language", choices=["logql"])
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--memory", action="store_true", help="give the engine arrays, without log and table")
-    given = parser.parse_args(arguments)
-    return logql.run(given.directory, in_memory=given.memory, write=_write)
-
-
-def _write(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+def main() -> int:
+    if len(sys.argv) < 3:
+        sys.stderr.write("usage: python -m tests.conformance LANGUAGE DIRECTORY [OPTION ...]\n")
+        return 2
+    language = import_module(f"tests.conformance.{sys.argv[1]}")
+    return int(language.main(Path(sys.argv[2]), *sys.argv[3:]))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,18 @@ from tests.conformance.logql_check import failure_of
 from tests.conformance.logql_memory import memory_source
 from tests.conformance.logql_script import Case, cases_of
 from tests.conformance.logql_stored import ZERO_NS, with_stored_lines
+
+
+def main(directory: Path, *options: str) -> int:
+    """Runs all cases of a folder from log and table, or with `--memory` from arrays given to the engine."""
+    if unknown := set(options) - {"--memory"}:
+        raise SystemExit(f"unknown: {' '.join(sorted(unknown))}")
+    return run(directory, in_memory="--memory" in options, write=_write)
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def run(directory: Path, *, in_memory: bool, write: Callable[[str], None]) -> int:

@@ -13,7 +13,7 @@ import pytest
 from frazil.config.sections.maintenance import CompactionConfig, ExpiryConfig, ManifestsConfig, OrphansConfig
 from frazil.lake.commit.offsets import check_not_rolled_back, snapshot_offsets
 from frazil.log.schema.columns import OFFSET, PARTITION
-from frazil.maintain.compaction import Compaction
+from frazil.maintain.compaction.operation import Compaction
 from frazil.maintain.expiry import Expiry
 from frazil.maintain.manifests import ManifestRewrite
 from frazil.maintain.operations import Operation, run_operation

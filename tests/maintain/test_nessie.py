@@ -11,7 +11,7 @@ from frazil.config.sections.maintenance import CompactionConfig, ExpiryConfig, M
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.offsets import TableState, check_not_rolled_back
 from frazil.lake.tables.tables import base_identifier
-from frazil.maintain.compaction import Compaction
+from frazil.maintain.compaction.operation import Compaction
 from frazil.maintain.expiry import Expiry
 from frazil.maintain.maintained_tables import find_maintained_tables
 from frazil.maintain.manifests import ManifestRewrite

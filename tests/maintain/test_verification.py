@@ -18,7 +18,7 @@ from frazil.lake.commit.attempts import attempt_folder
 from frazil.lake.commit.complete_offsets import complete_from
 from frazil.lake.write.data_files import DataFileWriter
 from frazil.log.schema.columns import OFFSET, PARTITION
-from frazil.maintain.compaction import Compaction
+from frazil.maintain.compaction.operation import Compaction
 from frazil.maintain.operations import run_operation
 from frazil.maintain.verification import verify_table
 from tests.lake.checksums.damage import bit_of_column, data_paths, flip

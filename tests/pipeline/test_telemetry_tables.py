@@ -25,7 +25,7 @@ from frazil.formats.otlp import logs, metrics, spans
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
-from frazil.maintain.compaction import Compaction
+from frazil.maintain.compaction.operation import Compaction
 from frazil.maintain.maintained_tables import MaintainedTable
 from frazil.maintain.operations import run_operation
 from frazil.pipeline.move.base_table import BaseSink

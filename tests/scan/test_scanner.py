@@ -261,6 +261,19 @@ def test_a_scan_can_be_read_again_in_units_and_lazily(tmp_path: Path) -> None:
         scanner.close()
 
 
+def test_a_condition_without_columns_is_applied(tmp_path: Path) -> None:
+    given: list[Row] = [{"who": "a", TIME: at, "text": "x", "labels": None} for at in range(30)]
+    with World(tmp_path) as world:
+        world.fill(TOPIC, batch_of(given), moved=10, sealed=20)
+        scanner = TopicScanner(world.config)
+        for where, count in ((Or(()), 0), (And(()), 30), (Not(Or(())), 30)):
+            for columns in ((), ("id",), None):
+                assert len(scanner.scan(ScanRequest(TOPIC, None, where=where, columns=columns)).table()) == count
+            ordered = scanner.scan(ScanRequest(TOPIC, None, where=where, order="newest first"))
+            assert len(ordered.table()) == count
+        scanner.close()
+
+
 def test_what_cannot_be_scanned_is_said(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         world.append(TOPIC, pa.record_batch({"id": [1]}))

@@ -22,6 +22,7 @@ from frazil.engine.memory import MemoryBudget, MemoryGuard
 from frazil.engine.messages import Ended, Kind, Question, Start, packed, receive, unpacked
 from frazil.engine.running_query import Resources, RunningQuery
 from frazil.engine.scanner import scanner_bytes
+from frazil.engine.tail_follower import follow_tails
 from frazil.engine.tail_transfer import Views, ask_for_views
 from frazil.footprint import stay_small
 
@@ -80,9 +81,11 @@ def main(control_descriptor: int, descriptors: list[int]) -> None:
     resources = Resources(
         config, MemoryBudget(config.query.memory_mb * MIB - scanner_bytes(config)), SharedTails(control)
     )
+    threading.Thread(target=resources.open_catalog, name="frazil-catalog", daemon=True).start()
+    follow_tails(resources.scanner)
     for name in start.warm:
         named(name)(resources)
-    guard = MemoryGuard()
+    guard = MemoryGuard(scanner_bytes(config))
     desks = [Desk(socket.socket(fileno=descriptor), resources, guard) for descriptor in descriptors]
     control.sendall(packed(Kind.READY))
     with selectors.DefaultSelector() as selector:

@@ -125,7 +125,9 @@ class MemoryGuard:
     It looks only while queries run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept: int) -> None:
+        """`kept` is what the process may keep beside its queries."""
+        self._kept = kept
         self._allowed: dict[object, int] = {}
         self._changed = threading.Condition()
         self._limit = 0
@@ -135,7 +137,7 @@ class MemoryGuard:
         """Lets the process grow by so much for a query."""
         with self._changed:
             if not self._allowed:
-                self._limit = memory()
+                self._limit = memory() + self._kept
             self._allowed[query] = allowed
             self._limit += allowed
             self._changed.notify()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -12,10 +13,13 @@ from frazil.config.sections.section import MIB
 from frazil.engine.interface import QueryStatistics
 from frazil.engine.limits import Limit, QueryLimits
 from frazil.engine.memory import LruCache, MemoryBudget
-from frazil.engine.scanner import QueryScanner, open_scanner, scanner_bytes
+from frazil.engine.scanner import QueryScanner, open_scanner
 from frazil.engine.tail_transfer import TailsOf
-from frazil.errors import QueriesBusy, QueryTimeout, QueryTooLarge, RequestCancelled
+from frazil.errors import FrazilError, QueriesBusy, QueryTimeout, QueryTooLarge, RequestCancelled
+from frazil.lake.catalog.lake import Lake
 from frazil.scan.interface import Scanner
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -26,8 +30,8 @@ class Resources:
     def __init__(self, config: Config, memory: MemoryBudget, tails_of: TailsOf) -> None:
         self.config = config
         self.memory = memory
-        self.tails_of = tails_of
-
+        self.lake = Lake(config)
+        self.scanner = open_scanner(config, self.lake, tails_of)
         self._lock = threading.Lock()
         self._made: dict[object, Any] = {}
 
@@ -39,13 +43,12 @@ class Resources:
             made: T = self._made[key]
             return made
 
-    @property
-    def scanner(self) -> Scanner:
-        return self.once(Scanner, _open_scanner)
-
-
-def _open_scanner(resources: Resources) -> Scanner:
-    return open_scanner(resources.config, resources.tails_of, scanner_bytes(resources.config))
+    def open_catalog(self) -> None:
+        """Opens the catalog in advance. A query fails with the reason if that does not work then either."""
+        try:
+            self.lake.check()
+        except FrazilError as error:
+            logger.debug("the catalog could not be opened in advance", extra={"reason": str(error)})
 
 
 class RunningQuery:

@@ -11,8 +11,10 @@ from frazil.config.model import Config
 from frazil.config.sections.section import MIB
 from frazil.engine.interface import QueryStatistics
 from frazil.engine.tail_transfer import TailsOf
+from frazil.lake.catalog.lake import Lake
 from frazil.log.tail import TailView
 from frazil.scan.interface import Scan, Scanner, ScanRequest, ScanStatistics, Unit
+from frazil.scan.scanner import TopicScanner
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,14 +23,11 @@ COUNTED = ("rows_read", "bytes_read", "units", "cache_hits", "cache_misses")
 """What scans and queries count alike."""
 
 
-def open_scanner(config: Config, tails_of: TailsOf, memory_bytes: int) -> Scanner:
-    # Loading it takes a while, and a process that answers SQL only does without.
-    from frazil.scan.scanner import TopicScanner
-
+def open_scanner(config: Config, lake: Lake, tails_of: TailsOf) -> TopicScanner:
     def tails(topic: str) -> Mapping[int, TailView]:
         return tails_of([topic]).get(topic, {})
 
-    return TopicScanner(config, tails=tails, memory_bytes=memory_bytes)
+    return TopicScanner(config, lake, tails, memory_bytes=scanner_bytes(config))
 
 
 def scanner_bytes(config: Config) -> int:

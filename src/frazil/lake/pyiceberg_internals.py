@@ -21,9 +21,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
-from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import TableUpdate
 from pyiceberg.table.update.snapshot import _DeleteFiles, _FastAppendFiles, _OverwriteFiles
+from pyiceberg.typedef import EMPTY_DICT
 from requests import Session
 
 # --- snapshots: these functions write their manifests, and the callers send them to the catalog ---------------------
@@ -45,9 +46,10 @@ def write_snapshot(
 ) -> WrittenSnapshot:
     """Writes the manifests of a snapshot of main that adds these files, and perhaps removes others.
 
-    `name` makes the name of the metadata files from the id of the snapshot.
+    The added files must have the rows of those that are removed: then the snapshot is a `replace`, which streams of
+    other engines skip. `name` makes the name of the metadata files from the id of the snapshot.
     """
-    producer = _OverwriteFiles if replaced else _FastAppendFiles
+    producer = _ReplaceFiles if replaced else _FastAppendFiles
     change = producer(
         operation=Operation.OVERWRITE if replaced else Operation.APPEND,
         transaction=_UnchangedTransaction(table),
@@ -62,6 +64,14 @@ def write_snapshot(
         change.delete_data_file(file)
     updates, _ = change._commit()
     return WrittenSnapshot(change.snapshot_id, updates)
+
+
+class _ReplaceFiles(_OverwriteFiles):
+    """Replaces files by others with the same rows. PyIceberg cannot sum up such snapshots, only overwrites."""
+
+    def _summary(self, snapshot_properties: dict[str, str] = EMPTY_DICT) -> Summary:
+        counted = super()._summary(snapshot_properties)
+        return Summary(Operation.REPLACE, **counted.additional_properties)
 
 
 class _UnchangedTransaction(Transaction):

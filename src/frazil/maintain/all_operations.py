@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frazil.config.sections.maintenance import MaintenanceConfig
-from frazil.maintain.compaction import Compaction
+from frazil.maintain.compaction.operation import Compaction
 from frazil.maintain.expiry import Expiry
 from frazil.maintain.manifests import ManifestRewrite
 from frazil.maintain.migration import Migration

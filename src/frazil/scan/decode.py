@@ -78,6 +78,12 @@ class RowDecoder:
         self._names_by_schema = SchemaCache(self._table_names)
         self._mapper: Mapper | None = None
 
+    def keeps_all(self, records: pa.Schema) -> bool:
+        """Returns whether every record of this schema is a row, so that nothing but their number need be known."""
+        if self._rules.decoder is not None:
+            return False
+        return Mapper(records, self._rules.schema, self._rules.on_mismatch).takes_all(records)
+
     def decode(self, batch: pa.RecordBatch, partition: int, offset: int) -> DecodedRecords:
         """`offset` is the offset of the first record."""
         return self.decode_at(batch, partition, pa.arange(offset, offset + len(batch)))

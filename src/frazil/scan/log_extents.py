@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -116,7 +117,7 @@ class LogExtents:
         if view is None and look is not None:
             wal = join_tail(look, index, f"{self._topic}/{partition}")
         entries = _unsealed(view, newest, sealed_end) if view is not None else None
-        unsealed = tuple(entry for entry in wal.entries if entry.end > sealed_end) if wal is not None else ()
+        unsealed = _behind(wal.entries, sealed_end) if wal is not None else ()
         last = (entries or unsealed)[-1].end if entries or unsealed else sealed_end
         return LogExtent(
             start=firsts[0] if firsts else max(wal.start if wal is not None else 0, index.low),
@@ -147,7 +148,12 @@ def _unsealed(view: TailView, newest: Segment | None, sealed_end: int) -> tuple[
     ours = newest is None or newest.writer in view.writers or newest.end == view.start
     if not ours or view.start > sealed_end:
         return ()
-    return tuple(entry for entry in view.entries if entry.end > sealed_end)
+    return _behind(view.entries, sealed_end)
+
+
+def _behind(entries: Sequence[Entry], offset: int) -> tuple[Entry, ...]:
+    """Returns the entries that have records from an offset on."""
+    return tuple(entries[bisect_right(entries, offset, key=lambda entry: entry.end) :])
 
 
 def tail_reader(store: ObjectStore, topic: str, partition: int, data_dir: Path) -> PartitionReader | None:

@@ -17,15 +17,17 @@ from frazil.errors import CallError
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.schema.arrow import plain_schema
 from frazil.log.topics.naming import existing_topic
+from frazil.scan.execution.pinned_scan import PinnedScan
+from frazil.scan.interface import ScanRequest
 from frazil.scan.log_location import LogLocation
 from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound
 from frazil.scan.pinned_topic import PinnedTopic
 from frazil.scan.predicates.arrow import check
 from frazil.scan.predicates.arrow_expressions import Translated, from_arrow
-from frazil.scan.predicates.polars_expressions import from_polars
 from frazil.scan.predicates.simplify import all_of
 from frazil.scan.predicates.text import parse_where
 from frazil.scan.predicates.tree import Predicate
+from frazil.scan.scanner import TopicScanner
 from frazil.scan.tenants import Tenant
 from frazil.scan.topic_rows import TopicRows
 
@@ -55,20 +57,33 @@ def read(
     for as long as the grace times of maintenance keep their files.
     """
     settings = config if isinstance(config, Config) else load_config(Path(config) if config else None).config
-    existing_topic(LogLocation.of(settings, topic).open(), topic)
     with closing(Lake(settings)) as lake:
-        rows = TopicRows(settings, topic, lake=lake)
-        column = settings.topic(topic).tenant_column
-        whose = Tenant(column, tenant) if column and tenant is not None else None
-        snapshot = rows.snapshots.take(tail=True)
-        pinned = PinnedTopic(rows, snapshot, whose, Bound(EARLIEST, start or {}), Bound(LATEST, end or {}))
-    return Rows(pinned, columns, where)
+        return Rows(_pinned(settings, topic, lake, start or {}, end or {}, tenant), columns, where)
+
+
+def _pinned(
+    settings: Config,
+    topic: str,
+    lake: Lake,
+    start: Mapping[int, int],
+    end: Mapping[int, int],
+    tenant: str | None,
+) -> PinnedScan | PinnedTopic:
+    if not start and not end:
+        return TopicScanner(settings, lake).pin(ScanRequest(topic, None if tenant is None else (tenant,)))
+    existing_topic(LogLocation.of(settings, topic).open(), topic)
+    rows = TopicRows(settings, topic, lake=lake)
+    column = settings.topic(topic).tenant_column
+    whose = Tenant(column, tenant) if column and tenant is not None else None
+    return PinnedTopic(rows, rows.snapshots.take(tail=True), whose, Bound(EARLIEST, start), Bound(LATEST, end))
 
 
 class Rows:
-    """Has the rows of one topic at one cut. Each read starts anew and has no order; nothing is kept in memory."""
+    """Has the rows of one topic at one cut. Each read starts anew and has no order."""
 
-    def __init__(self, pinned: PinnedTopic, columns: Sequence[str] | None, where: str | pc.Expression | None) -> None:
+    def __init__(
+        self, pinned: PinnedScan | PinnedTopic, columns: Sequence[str] | None, where: str | pc.Expression | None
+    ) -> None:
         self.topic = pinned.topic
         self._pinned = pinned
         self._columns = pinned.select_columns(columns)
@@ -97,33 +112,15 @@ class Rows:
     def polars(self) -> pl.DataFrame:
         import polars as pl
 
-        return pl.DataFrame(_storage(self.table()))
+        from frazil.scan.execution.polars_frame import plain
+
+        return pl.DataFrame(plain(self.table()))
 
     def lazy(self) -> pl.LazyFrame:
         """Returns a frame that reads when it is collected, and only the columns and rows that it needs then."""
-        import polars as pl
-        from polars.io.plugins import register_io_source
+        from frazil.scan.execution.polars_frame import lazy_frame
 
-        def source(
-            columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _: int | None
-        ) -> Iterator[pl.DataFrame]:
-            pushed, rest = (None, None) if predicate is None else from_polars(predicate, self._pinned.schema)
-            wanted = self._columns if columns is None else columns
-            # Polars may push down a predicate on columns that it does not want.
-            used = wanted if rest is None else list(dict.fromkeys((*wanted, *rest.meta.root_names())))
-            left = rows
-            for batch in self._batches(used, pushed):
-                frame = pl.DataFrame(_storage(pa.Table.from_batches([batch])))
-                if rest is not None:
-                    frame = frame.filter(rest).select(wanted)
-                if left is not None:
-                    frame = frame.head(left)
-                    left -= len(frame)
-                yield frame
-                if left == 0:
-                    return
-
-        return register_io_source(source, schema=pl.DataFrame(_storage(self.schema.empty_table())).schema)
+        return lazy_frame(self.schema, self._pinned.schema, self._batches)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         """Makes this usable by all that accepts Arrow: `pl.DataFrame(rows)`, `pa.table(rows)`, DuckDB, pandas."""
@@ -148,12 +145,3 @@ def _translated(where: str | pc.Expression | None, schema: pa.Schema) -> Transla
     except CallError as error:
         raise CallError(f"where: {error}") from error
     return Translated(predicate, None, ())
-
-
-def _storage(table: pa.Table) -> pa.Table:
-    """Replaces extension types, which Polars does not know, by their storage types."""
-    for index, column in enumerate(table.columns):
-        if isinstance(column.type, pa.BaseExtensionType):
-            plain = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
-            table = table.set_column(index, table.field(index).name, plain)
-    return table

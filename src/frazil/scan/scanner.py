@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 
 from frazil.config.model import Config
@@ -10,7 +11,9 @@ from frazil.config.sections.section import MIB
 from frazil.errors import CallError
 from frazil.lake.catalog.lake import Lake
 from frazil.log import layout
-from frazil.scan.execution.scanned_topic import Memory, ScannedTopic
+from frazil.scan.execution.cut import Memory
+from frazil.scan.execution.pinned_scan import PinnedScan
+from frazil.scan.execution.scanned_topic import ScannedTopic, SealedCut
 from frazil.scan.execution.topic_scan import TopicScan
 from frazil.scan.interface import ScanRequest
 from frazil.scan.log_extents import Tails
@@ -47,6 +50,22 @@ class TopicScanner:
         if request.limit is not None and request.limit < 0:
             raise CallError(f"A scan cannot have {request.limit} rows: take a limit of 0 or more.")
         return self._topic(request.topic).scan(request, stopped)
+
+    def pin(self, request: ScanRequest) -> PinnedScan:
+        """Makes a cut of which repeated reads give the same rows, as far as the request names them."""
+        return self._topic(request.topic).pin(request)
+
+    def decode_new(self, seconds: float) -> None:
+        """Decodes what has come to topics that were scanned in the last `seconds`."""
+        since = time.monotonic() - seconds
+        with self._lock:
+            used = [topic for topic in self._topics.values() if topic.asked >= since]
+        for topic in used:
+            topic.decode_new()
+
+    def sealed(self, topic: str) -> SealedCut:
+        """Makes a cut without the tail, for whoever knows the tail already."""
+        return self._topic(topic).sealed()
 
     def close(self) -> None:
         with self._lock:

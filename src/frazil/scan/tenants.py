@@ -12,7 +12,7 @@ from frazil.config.model import Config
 from frazil.config.sections.telemetry import NAME_RULE, is_tenant
 from frazil.errors import ConfigError, InvalidTenant
 from frazil.scan.predicates.simplify import FALSE
-from frazil.scan.predicates.tree import Column, Comparison, Predicate
+from frazil.scan.predicates.tree import Column, Comparison, Or, Predicate
 
 HEADER = "x-scope-orgid"
 DEFAULT = "default"
@@ -58,6 +58,12 @@ def tenant_of(config: Config, topic: str, headers: Sequence[str]) -> Tenant | No
     name = tenant_name(headers)
     column = config.topic(topic).tenant_column
     return Tenant(column, name) if column else None
+
+
+def rows_of(column: str, names: Sequence[str], schema: pa.Schema) -> Predicate:
+    """Returns a condition that is true for the rows of all these tenants."""
+    own = tuple(own_rows(Tenant(column, name), schema) for name in names)
+    return own[0] if len(own) == 1 else Or(own)
 
 
 def own_rows(tenant: Tenant, schema: pa.Schema) -> Predicate:

@@ -109,11 +109,7 @@ class TopicSnapshots:
         Raises `TopicNotFound` when there is no such topic.
         """
         for _ in range(_TRIES):
-            try:
-                table, state, extents = self._agreeing(tail)
-            except LogReplaced:
-                self._forget()
-                table, state, extents = self._agreeing(tail)
+            table, state, extents = self._agreeing(tail)
             if state is not None and self._read == "both":
                 check_against_log(state, extents)
             try:
@@ -157,7 +153,13 @@ class TopicSnapshots:
         )
 
     def extents(self, *, tail: bool) -> dict[int, LogExtent]:
-        return {} if self._read == "table" else self._extents.current(tail=tail, listed=self._store.refresh)
+        if self._read == "table":
+            return {}
+        try:
+            return self._extents.current(tail=tail, listed=self._store.refresh)
+        except LogReplaced:
+            self._forget()
+            return self._extents.current(tail=tail)
 
     def table(self, *, newest: bool = False) -> Table | None:
         """Returns the base table, or None when it does not exist yet or is not to be read.

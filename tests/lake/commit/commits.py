@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import requests
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ServerError
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestFile
@@ -26,8 +27,11 @@ from frazil.config.sections.lake import LakeConfig, TableLayoutConfig
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.attempts import Attempt, attempt_folder, new_attempt
 from frazil.lake.commit.ranges import Range
+from frazil.lake.commit.replace import Replacement
+from frazil.lake.pyiceberg_internals import write_deletion
 from frazil.lake.tables.tables import create_table
 from frazil.log.schema.columns import OFFSET, PARTITION
+from frazil.maintain.metadata_updates import commit_updates
 
 NOW_MS = 1_800_000_000_000
 NAME = ("frazil", "events")
@@ -167,6 +171,45 @@ def compact(lake: Lake, name: tuple[str, ...] = NAME, count: int = 2) -> bool:
             overwrite.delete_data_file(file)
         overwrite.append_data_file(write_file(table, path, whole))
     return True
+
+
+def write_replacement(
+    table: Table, count: int = 2, rng: random.Random | None = None, now_ms: int = NOW_MS
+) -> Replacement | None:
+    """Writes the rows of the `count` smallest files as one, as compaction does. Returns None if there are too few."""
+    chosen = sorted(live_files(table).values(), key=lambda file: (file.record_count, file.file_path))[:count]
+    if len(chosen) < 2:
+        return None
+    schema = schema_to_pyarrow(table.schema(), include_field_ids=True)
+    parts = []
+    for file in chosen:
+        with table.io.new_input(file.file_path).open() as stream:
+            parts.append(pq.read_table(pa.BufferReader(stream.read())))
+    attempt = new_attempt(now_ms, rng or random.Random())
+    whole = pa.concat_tables(parts, promote_options="default").select(schema.names[: len(parts[0].schema.names)])
+    path = f"{attempt_folder(table.metadata.location, attempt)}/00000-00000.parquet"
+    return Replacement(
+        id=attempt,
+        inputs=tuple(chosen),
+        outputs=(write_file(table, path, whole),),
+        deletes={},
+        table_uuid=table.metadata.table_uuid,
+        schema_id=table.metadata.current_schema_id,
+        spec_id=table.metadata.default_spec_id,
+    )
+
+
+def drop_file(lake: Lake, which: int, name: tuple[str, ...] = NAME) -> list[tuple[int, int]]:
+    """Drops a file from the table, as retention does, and returns the rows that are gone."""
+    table = lake.load(name)
+    files = [file for _, file in sorted(live_files(table).items())]
+    if not files:
+        return []
+    file = files[which % len(files)]
+    with table.io.new_input(file.file_path).open() as stream:
+        rows = pq.read_table(pa.BufferReader(stream.read()), columns=[PARTITION, OFFSET])
+    commit_updates(lake, table, write_deletion(table, AlwaysTrue(), [file]))
+    return list(zip(rows[PARTITION].to_pylist(), rows[OFFSET].to_pylist(), strict=True))
 
 
 def expire(lake: Lake, name: tuple[str, ...] = NAME, keep: int = 1) -> None:

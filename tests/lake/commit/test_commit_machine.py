@@ -37,6 +37,7 @@ from frazil.lake.commit.offsets import ATTEMPT, OFFSETS, TableState, snapshot_of
 from frazil.lake.commit.outcomes import Clipped, Committed, Rewrite, Superseded
 from frazil.lake.commit.proposals import CommitRequest
 from frazil.lake.commit.ranges import Range
+from frazil.lake.commit.replace import Replacement, commit_replacement
 from frazil.pipeline.decisions.rollback import accept_table_state, replay_table
 from tests.examples import examples
 from tests.lake.commit.commits import (
@@ -48,6 +49,7 @@ from tests.lake.commit.commits import (
     compact,
     conflict,
     copied,
+    drop_file,
     exists,
     expire,
     failed_server,
@@ -62,11 +64,13 @@ from tests.lake.commit.commits import (
     roll_back,
     sent_twice,
     write_attempt,
+    write_replacement,
 )
 
 HOUR_MS = 3_600_000
 PARTITIONS = 2
 MOVERS = st.integers(0, 2)
+COMPACTORS = st.integers(0, 1)
 COUNTS = st.integers(1, 4)
 PLAIN_FAULTS: dict[str, Fault] = {
     "lost request": lost_request,
@@ -180,6 +184,9 @@ class Commits(RuleBasedStateMachine):
         make_table(self.others)
         self.lakes = [FaultyLake(self.others.config) for _ in range(3)]
         self.movers = [Mover(lake, random.Random(seed + at)) for at, lake in enumerate(self.lakes)]
+        self.compactors = [FaultyLake(self.others.config) for _ in range(2)]
+        self.merged: dict[int, Replacement | None] = {}
+        self.rng = random.Random(f"compactors {seed}")
         self.now_ms = NOW_MS
         self.columns = 0
         self.dropped: set[tuple[int, int]] = set()
@@ -285,12 +292,56 @@ class Commits(RuleBasedStateMachine):
         for mover in self.movers:
             mover.clean()
 
+    # --- compaction ---------------------------------------------------------------------------------------
+
+    @rule(which=COMPACTORS, count=st.integers(2, 4))
+    def merge(self, which: int, count: int) -> None:
+        """Writes the rows of some files anew. What was written before and not committed is left to orphan removal."""
+        table = self.compactors[which].load(NAME)
+        self.merged[which] = write_replacement(table, count, self.rng, self.now_ms)
+
+    @precondition(lambda self: any(self.merged.values()))
+    @rule(which=COMPACTORS, faults=FAULTS)
+    def commit_merged(self, which: int, faults: list[str]) -> None:
+        """Commits what was merged a while ago. It may have been sent before, with an unknown outcome."""
+        replacement, lake = self.merged.get(which), self.compactors[which]
+        if replacement is None:
+            return
+        lake.faults = [self.fault(which, name) for name in faults]
+        try:
+            commit_replacement(
+                lake,
+                lake.load(NAME),
+                replacement,
+                clock=lambda: self.now_ms,
+                pause=lambda _: None,
+                tries=Backoff(max_attempts=3),
+                rng=self.rng,
+            )
+        except (CommitUnknown, CasConflict, TableRolledBack):
+            pass
+        else:
+            self.merged[which] = None
+        finally:
+            lake.faults = []
+
+    @rule(which=COMPACTORS, count=st.integers(2, 4), faults=FAULTS)
+    def compact_whole(self, which: int, count: int, faults: list[str]) -> None:
+        self.merge(which, count)
+        self.commit_merged(which, faults)
+
+    @precondition(lambda self: not self.went_back)
+    @rule(which=st.integers(0, 20))
+    def retain(self, which: int) -> None:
+        """Drops a file with all its rows, as retention does."""
+        self.dropped |= set(drop_file(self.others, which))
+
     # --- other changes ------------------------------------------------------------------------------------
 
-    @precondition(lambda self: any(lake.late for lake in self.lakes))
+    @precondition(lambda self: any(lake.late for lake in (*self.lakes, *self.compactors)))
     @rule(which=st.integers(0, 20))
     def deliver_late(self, which: int) -> None:
-        under_way = [lake for lake in self.lakes if lake.late]
+        under_way = [lake for lake in (*self.lakes, *self.compactors) if lake.late]
         if under_way:
             under_way[which % len(under_way)].deliver_late()
 

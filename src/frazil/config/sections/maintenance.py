@@ -13,9 +13,16 @@ class CompactionConfig(Section):
     """Joining small data files into large ones."""
 
     enabled: bool = Field(True, description="Whether it runs by itself.")
-    interval_seconds: Seconds = Field(3600.0, description="Time between two runs.")
+    interval_seconds: Seconds = Field(60.0, description="Time between two runs.")
+    settle_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        600.0,
+        description="A partition of a table is closed this long after the last file: then small files are merged "
+        "once more.",
+    )
     strategy: Literal["auto", "binpack", "sort"] = Field(
-        "auto", description="`sort` orders rows anew; `auto` does so where the table has a sort order."
+        "auto",
+        description="For tables with equality deletes, which Spark compacts. `sort` orders rows anew; `auto` does "
+        "so where the table has a sort order.",
     )
     min_input_files: Annotated[int, Field(ge=2)] = Field(
         5, description="Small files in one place that make it worth it."

@@ -5,8 +5,8 @@ from __future__ import annotations
 from frazil.formats.declared_messages import message_classes
 
 # Enumerations are declared as the integers that they are on the wire.
-_SPAN = [(1, "offset", "sint32"), (2, "length", "uint32")]
-_HISTOGRAM = [
+SPAN_FIELDS = [(1, "offset", "sint32"), (2, "length", "uint32")]
+HISTOGRAM_FIELDS = [
     (1, "count_int", "uint64|count"),
     (2, "count_float", "double|count"),
     (3, "sum", "double"),
@@ -31,8 +31,8 @@ _MESSAGES = message_classes(
         "Label": [(1, "name", "string"), (2, "value", "string")],
         "Sample": [(1, "value", "double"), (2, "timestamp", "int64")],
         "Exemplar": [(1, "labels", "*Label"), (2, "value", "double"), (3, "timestamp", "int64")],
-        "BucketSpan": _SPAN,
-        "Histogram": _HISTOGRAM,
+        "BucketSpan": SPAN_FIELDS,
+        "Histogram": HISTOGRAM_FIELDS,
         "TimeSeries": [
             (1, "labels", "*Label"),
             (2, "samples", "*Sample"),
@@ -55,8 +55,8 @@ _MESSAGES_V2 = message_classes(
         "Sample": [(1, "value", "double"), (2, "timestamp", "int64"), (3, "start_timestamp", "int64")],
         "Exemplar": [(1, "labels_refs", "*uint32"), (2, "value", "double"), (3, "timestamp", "int64")],
         "Metadata": [(1, "type", "int32"), (3, "help_ref", "uint32"), (4, "unit_ref", "uint32")],
-        "BucketSpan": _SPAN,
-        "Histogram": [*_HISTOGRAM, (17, "start_timestamp", "int64")],
+        "BucketSpan": SPAN_FIELDS,
+        "Histogram": [*HISTOGRAM_FIELDS, (17, "start_timestamp", "int64")],
         "TimeSeries": [
             (1, "labels_refs", "*uint32"),
             (2, "samples", "*Sample"),

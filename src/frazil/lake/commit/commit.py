@@ -21,6 +21,8 @@ import json
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from pyiceberg.table import Table
 
@@ -47,8 +49,28 @@ from frazil.lake.commit.outcomes import Committed, Outcome, judge
 from frazil.lake.commit.proposals import CommitRequest, Proposal, propose
 from frazil.lake.pyiceberg_internals import delete_old_metadata
 
+Other = TypeVar("Other", covariant=True)
+"""What else than `Committed` may have become of a change."""
+
 TRIES = Backoff(base_seconds=0.1, longest_seconds=5.0, max_attempts=5)
 """A commit is tried for about three seconds. The caller waits longer, and has better reasons to give up."""
+
+
+class Change(Protocol[Other]):
+    """What is to be committed, and how its fate is read from the table."""
+
+    @property
+    def id(self) -> str:
+        """Returns the id of the attempt, which the summary of its snapshot has."""
+
+    def judge(self, table: Table, since: int) -> Committed | Other | None:
+        """Returns what has become of the change, or None if it can be committed to the table as it was loaded.
+
+        `since` is the lowest sequence number that its snapshot can have, or 0 if no request was sent yet.
+        """
+
+    def propose(self, table: Table) -> Proposal:
+        """Writes the manifests of a snapshot on the table as it was loaded."""
 
 
 def commit_add_files(
@@ -68,7 +90,23 @@ def commit_add_files(
     of an attempt for which it was never called may be deleted at once. After `CommitUnknown` the same attempt may be
     committed again later. Any other error says with `retryable` whether another try makes sense.
     """
-    return _Commit(lake, table, attempt, on_request, clock, pause, tries, rng or random.Random()).run()
+    return commit_change(
+        lake, table, _Append(attempt, clock), on_request=on_request, pause=pause, tries=tries, rng=rng
+    )
+
+
+def commit_change(
+    lake: Lake,
+    table: Table,
+    change: Change[Other],
+    *,
+    on_request: Callable[[CommitRequest], None] = lambda _: None,
+    pause: Callable[[float], object] = time.sleep,
+    tries: Backoff = TRIES,
+    rng: random.Random | None = None,
+) -> Committed | Other:
+    """Commits a change, on the table as it is when the catalog takes it, and returns what has become of it."""
+    return _Commit(lake, table, change, on_request, pause, tries, rng or random.Random()).run()
 
 
 def send(lake: Lake, table: Table, proposal: Proposal) -> Table:
@@ -95,25 +133,23 @@ def send(lake: Lake, table: Table, proposal: Proposal) -> Table:
     return done
 
 
-class _Commit:
-    """One call of `commit_add_files`."""
+class _Commit(Generic[Other]):
+    """One call of `commit_change`."""
 
     def __init__(
         self,
         lake: Lake,
         table: Table,
-        attempt: Attempt,
+        change: Change[Other],
         on_request: Callable[[CommitRequest], None],
-        clock: Callable[[], int],
         pause: Callable[[float], object],
         tries: Backoff,
         rng: random.Random,
     ) -> None:
         self._lake = lake
         self._table = table
-        self._attempt = attempt
+        self._change = change
         self._on_request = on_request
-        self._clock = clock
         self._pause = pause
         self._tries = tries
         self._rng = rng
@@ -121,10 +157,10 @@ class _Commit:
         self._stored: list[CommitRequest] = []
         self._failures: list[FrazilError] = []
 
-    def run(self) -> Outcome:
+    def run(self) -> Committed | Other:
         while True:
             since = min((request.sequence_number for request in self._stored), default=0)
-            outcome = judge(self._table, self._attempt, self._clock(), since)
+            outcome = self._change.judge(self._table, since)
             if outcome is not None:
                 return outcome
             if len(self._failures) >= self._tries.max_attempts:
@@ -136,7 +172,7 @@ class _Commit:
 
     def _try(self) -> Committed:
         if self._proposal is None or not self._proposal.fits(self._table):
-            self._proposal = _propose(self._table, self._attempt)
+            self._proposal = self._change.propose(self._table)
             failpoint("commit.manifests-written")
         request = self._proposal.request
         if request not in self._stored:
@@ -169,20 +205,35 @@ class _Commit:
         if not self._stored:
             return failure
         return CommitUnknown(
-            f"table {name_of(self._table)}: {len(self._failures)} tries to commit attempt {self._attempt.id} have "
+            f"table {name_of(self._table)}: {len(self._failures)} tries to commit attempt {self._change.id} have "
             f"failed, and one of them may yet be done. The last: {failure}"
         )
 
 
-def _propose(table: Table, attempt: Attempt) -> Proposal:
-    ends = {each.partition: each.end for each in attempt.ranges}
-    summary = {
-        **attempt.summary,
-        ATTEMPT: attempt.id,
-        OFFSETS: offsets_to_json({**TableState.of(table).offsets, **ends}),
-        RANGES: ranges_to_json(attempt.ranges),
-        APPLICATION: attempt.application,
-        TASKS: json.dumps(attempt.tasks, separators=(",", ":")),
-    }
-    epochs = {f"{EPOCH}{each.partition}": each.epoch for each in attempt.ranges}
-    return propose(table, attempt.files, summary, {**offset_properties(ends), **epochs})
+@dataclass(frozen=True)
+class _Append:
+    """The change of `commit_add_files`."""
+
+    attempt: Attempt
+    clock: Callable[[], int]
+
+    @property
+    def id(self) -> str:
+        return self.attempt.id
+
+    def judge(self, table: Table, since: int) -> Outcome | None:
+        return judge(table, self.attempt, self.clock(), since)
+
+    def propose(self, table: Table) -> Proposal:
+        attempt = self.attempt
+        ends = {each.partition: each.end for each in attempt.ranges}
+        summary = {
+            **attempt.summary,
+            ATTEMPT: attempt.id,
+            OFFSETS: offsets_to_json({**TableState.of(table).offsets, **ends}),
+            RANGES: ranges_to_json(attempt.ranges),
+            APPLICATION: attempt.application,
+            TASKS: json.dumps(attempt.tasks, separators=(",", ":")),
+        }
+        epochs = {f"{EPOCH}{each.partition}": each.epoch for each in attempt.ranges}
+        return propose(table, attempt.files, summary, {**offset_properties(ends), **epochs})

@@ -1,6 +1,6 @@
 """Proposals: a proposal is one update of a table, ready to be sent to its catalog.
 
-A proposal adds one snapshot to main and sets properties, in one atomic update. It is valid only while everything it
+A proposal adds one snapshot to main, and may set properties, in one atomic update. It is valid only while what it
 was built on is unchanged: the table itself, the snapshot of main, the current schema and the default partition spec
 are all asserted. So once main has moved, a proposal can never be accepted any more, however late it arrives.
 
@@ -73,7 +73,8 @@ def propose(
     with calling(f"Writing manifests of table {name_of(table)}"):
         written = write_snapshot(table, files, replaced, summary, _name)
     request = CommitRequest(written.snapshot_id, parent.snapshot_id, table.metadata.next_sequence_number())
-    return Proposal(request, _requirements(table), (*written.updates, SetPropertiesUpdate(updates=dict(properties))))
+    changed = [SetPropertiesUpdate(updates=dict(properties))] if properties else []
+    return Proposal(request, _requirements(table), (*written.updates, *changed))
 
 
 def metadata_paths(table: Table, snapshot_id: int) -> tuple[str, str]:

@@ -82,6 +82,10 @@ class Mapper:
         good = pc.invert(pc.is_in(pa.arange(0, len(batch)), value_set=pa.array(faults, pa.int64())))
         return FittedBatch(plan.apply(batch.filter(good), partition, offsets.filter(good)), faults)
 
+    def takes_all(self, schema: pa.Schema) -> bool:
+        """Returns whether every row of this schema fits, whatever its values are."""
+        return self._plans[schema].is_total
+
     def _plan(self, schema: pa.Schema) -> _BatchMapping:
         plan = _BatchMapping(schema, self.schema)
         if plan.problems and self._on_mismatch == "stop":
@@ -139,6 +143,21 @@ class _BatchMapping:
             if field.name not in stored and (refuse := conversions.unknown(field.type, field.name)) is not None
         ]
         self.problems = conversions.problems
+        fitting = not self.problems and not self._refused
+        self.is_total = fitting and all(self._is_total(field, source) for field in target)
+
+    def _is_total(self, field: pa.Field, source: pa.Schema) -> bool:
+        """Returns whether the column takes every value of the topic."""
+        if field.name in self._added:
+            return True
+        step = self._steps[field.name]
+        if not step.name:
+            return bool(field.nullable)
+        found = source.field(step.name)
+        if found.nullable and not field.nullable:
+            return False
+        split = is_nanoseconds(found.type) and step.name + NANOSECONDS in self._steps
+        return bool(split or found.type == field.type)
 
     def apply(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> pa.RecordBatch:
         columns = []

@@ -39,6 +39,18 @@ GATHER_PLAIN_BYTES = 256 * 1024 * 1024
 """This is how many bytes these rows may have without dictionaries, which some columns may lose."""
 
 
+def target_bytes(metadata: TableMetadata) -> int:
+    """Returns the size that the data files of a table should have."""
+    return int(metadata.properties.get(TARGET_BYTES, _DEFAULT_TARGET))
+
+
+def key_columns(metadata: TableMetadata) -> set[int]:
+    """Returns the ids of the columns by which files are found. They have statistics whatever the table says."""
+    keys = {field.source_id for field in metadata.spec().fields}
+    keys |= {field.source_id for field in metadata.sort_order().fields}
+    return keys | {field.field_id for field in metadata.schema().fields if field.name in (PARTITION, OFFSET)}
+
+
 class DataFileWriter:
     """Writes the data files of one task. No other writer may have the same folder and task.
 
@@ -57,13 +69,11 @@ class DataFileWriter:
         self._spec_id = metadata.default_spec_id
         self._sort_order_id = metadata.default_sort_order_id
         self._options = ParquetOptions.of(metadata.properties)
-        self._target = int(metadata.properties.get(TARGET_BYTES, _DEFAULT_TARGET))
+        self._target = target_bytes(metadata)
         spec, order = metadata.spec(), metadata.sort_order()
         self._splitter = Partitioner(spec, schema)
         self._sorter = Sorter(order, schema)
-        keys = {field.source_id for field in spec.fields} | {field.source_id for field in order.fields}
-        keys |= {field.field_id for field in schema.fields if field.name in (PARTITION, OFFSET)}
-        self._columns = leaf_columns(schema, metadata.properties, keys)
+        self._columns = leaf_columns(schema, metadata.properties, key_columns(metadata))
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_held = 0
         """This is how many bytes of memory the waiting rows hold."""

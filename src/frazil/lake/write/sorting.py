@@ -7,6 +7,7 @@ their order: the differences to the lowest value, or ranks.
 
 from __future__ import annotations
 
+from functools import total_ordering
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -19,6 +20,9 @@ from frazil.lake.schema.arrow import column_getter
 from frazil.lake.write.transforms import kernel
 
 _LIMIT = 2**62
+
+
+SortKey = tuple[tuple[Any, ...], ...]
 
 
 class Ranks(NamedTuple):
@@ -47,15 +51,31 @@ class Sorter:
         """Returns whether the table has no sort order, so that rows stay as they are."""
         return not self._keys
 
-    def order(self, rows: pa.Table, leading: Ranks | None = None) -> pa.Array | None:
+    def key(self, rows: pa.RecordBatch, place: int) -> SortKey:
+        """Returns the sort key of one row as a tuple. Tuples of rows in different files compare as the rows do."""
+        row = rows.slice(place, 1)
+        return tuple(
+            _comparable(change(get(row)), descending, nulls_first)
+            for get, change, descending, nulls_first in self._keys
+        )
+
+    def order(self, rows: pa.Table | pa.RecordBatch, leading: Ranks | None = None) -> pa.Array | None:
         """Returns the row indices in order, first by `leading`, or None if the rows are in order already."""
+        combined = self._ranks(rows, leading)
+        if combined is None or _in_order(combined.values):
+            return None
+        return pc.array_sort_indices(combined.values)
+
+    def in_order(self, rows: pa.Table | pa.RecordBatch) -> bool:
+        combined = self._ranks(rows, None)
+        return combined is None or _in_order(combined.values)
+
+    def _ranks(self, rows: pa.Table | pa.RecordBatch, leading: Ranks | None) -> Ranks | None:
         combined = leading
         for get, change, descending, nulls_first in self._keys:
             ranks = rank(change(get(rows)), descending, nulls_first)
             combined = ranks if combined is None else _combine(combined, ranks)
-        if combined is None or _in_order(combined.values):
-            return None
-        return pc.array_sort_indices(combined.values)
+        return combined
 
 
 def rank(array: pa.Array, descending: bool, nulls_first: bool) -> Ranks:
@@ -78,8 +98,45 @@ def rank(array: pa.Array, descending: bool, nulls_first: bool) -> Ranks:
     return Ranks(ranks.fill_null(span + 1), span + 2)
 
 
+def _comparable(value: pa.Array, descending: bool, nulls_first: bool) -> tuple[Any, ...]:
+    """Returns a tuple that compares as the only value of the array does."""
+    number = _plain_numbers(value)
+    found = (value if number is None else number)[0].as_py()
+    if found is None:
+        return (0,) if nulls_first else (2,)
+    if not descending:
+        return (1, found)
+    return (1, _Reversed(found) if number is None else -found)
+
+
+@total_ordering
+class _Reversed:
+    """A value that comes before all lower ones."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Reversed) and bool(self._value == other._value)
+
+    def __lt__(self, other: _Reversed) -> bool:
+        return bool(other._value < self._value)
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+
 def _numbers(array: pa.Array) -> pa.Array:
     """Returns integers that have the order of the values. Nulls stay null."""
+    numbers = _plain_numbers(array)
+    if numbers is not None:
+        return numbers
+    coded = array.dictionary_encode()
+    return pc.rank(coded.dictionary, tiebreaker="dense").cast(pa.int64()).take(coded.indices)
+
+
+def _plain_numbers(array: pa.Array) -> pa.Array | None:
+    """Returns integers that do not depend on the other values of the array, or None for texts and the like."""
     kind: Any = array.type
     if types.is_integer(kind) or types.is_boolean(kind):
         return array.cast(pa.int64())
@@ -91,8 +148,7 @@ def _numbers(array: pa.Array) -> pa.Array:
         return _float_bits(array, pa.int32(), 0x7FFF_FFFF).cast(pa.int64())
     if types.is_float64(kind):
         return _float_bits(array, pa.int64(), 0x7FFF_FFFF_FFFF_FFFF)
-    coded = array.dictionary_encode()
-    return pc.rank(coded.dictionary, tiebreaker="dense").cast(pa.int64()).take(coded.indices)
+    return None
 
 
 def _float_bits(array: pa.Array, integer: pa.DataType, mask: int) -> pa.Array:

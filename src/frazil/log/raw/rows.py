@@ -13,23 +13,23 @@ RUN_BYTES = 8 * 1024 * 1024
 """Entries of about this size are decoded at a time: enough that the fixed costs do not matter."""
 
 
-def with_rows(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the same entries, all of them decoded."""
+def with_rows(entries: Sequence[Entry], *, dictionaries: bool = False) -> list[Entry]:
+    """Return the same entries, all of them decoded; with `dictionaries`, texts may be dictionary-encoded."""
     found: list[Entry] = []
     for run in _runs(entries):
         if not run[0].is_raw:
             found += run
             continue
-        batch = make_rows(run[0].form, [entry.raw_entry() for entry in run], run[0].schema)
+        batch = make_rows(run[0].form, [entry.raw_entry() for entry in run], run[0].schema, dictionaries=dictionaries)
         first = run[0].offset
         found += [entry._replace(decoded=DecodedRows(batch, entry.offset - first)) for entry in run]
     return found
 
 
-def batches_of(entries: Sequence[Entry]) -> Iterator[pa.RecordBatch]:
+def batches_of(entries: Sequence[Entry], *, dictionaries: bool = False) -> Iterator[pa.RecordBatch]:
     """Yield the rows of consecutive entries. Entries that were decoded together are one batch."""
     run: list[Entry] = []
-    for entry in with_rows(entries):
+    for entry in with_rows(entries, dictionaries=dictionaries):
         if run and not _decoded_together(run[-1], entry):
             yield _joined(run)
             run = []

@@ -11,7 +11,7 @@ from frazil.query.logql.blocks import LogSource
 from frazil.query.logql.guards import Guard, Limits, Unbounded
 from frazil.query.logql.log_results import Entry, LogRequest, log_entries
 from frazil.query.logql.metrics.evaluation import Evaluation
-from frazil.query.logql.metrics.matrix import Matrix, Steps
+from frazil.query.logql.metrics.matrix import Matrix, Steps, merged
 from frazil.query.logql.metrics.vector_aggregations import sorted_by_value
 from frazil.query.logql.parse.log_tree import LogQuery
 from frazil.query.logql.parse.metric_tree import MetricQuery, NumberLiteral, VectorAggregation
@@ -101,7 +101,7 @@ class Engine:
         return Streams(list(log_entries(request, self.source, self.guard)))
 
     def _matrix(self, query: MetricQuery, steps: Steps, *, instant: bool) -> Matrix:
-        matrix = Evaluation(self.source, steps, self.guard, instant).matrix(query).without_empty()
+        matrix = merged(Evaluation(self.source, steps, self.guard, instant).matrix(query).without_empty())
         most = self.limits.max_query_series
         if most and len(matrix.series) > most:
             raise QueryError(

@@ -178,11 +178,14 @@ class Frame:
             known = self.column("parsed", name)
             self.put("parsed", name, column.over(known) if replaces else known.over(column))
 
-    def add_empty(self, name: str, rows: Mask) -> None:
-        """Gives rows that do not have the label an empty one."""
-        lacking = rows & ~self.label(name).present & ~self.original("stream", name).present
+    def add_empty(self, name: str, rows: Mask, *, replaces: bool = False) -> None:
+        """Gives rows that do not have the label an empty one, which may take the place of what a parser found."""
+        taken = self.original("stream", name).present | self.column("metadata", name).present
+        if not replaces:
+            taken |= self.column("parsed", name).present
+        lacking = rows & ~taken
         if lacking.any():
-            self._add_parsed(name, constant_column("", self.rows).only(lacking))
+            self._add_parsed(name, constant_column("", self.rows).only(lacking), replaces)
 
     def extracted(self, name: str) -> Mask:
         """Returns which rows have this label from a parser."""

@@ -207,7 +207,8 @@ def parse_bytes(text: str) -> int:
     end = 0
     while end < len(text) and (text[end].isdecimal() or text[end] in ".,"):
         end += 1
-    number = parse_float(text[:end].replace(",", ""))
+    digits = text[:end].replace(",", "")
+    number = int(digits) if digits.isascii() and digits.isdecimal() else parse_float(digits)
     unit = text[end:].strip().lower()
     if unit not in _SIZE_UNITS:
         raise ValueError(f"unhandled size name: {unit}")

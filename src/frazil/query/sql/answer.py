@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pyarrow as pa
 
 from frazil.engine.interface import QueryRequest, Reply
@@ -12,7 +10,6 @@ from frazil.errors import FrazilError
 from frazil.formats.json_rows import rows_to_json
 from frazil.query.sql.session import SqlSession
 from frazil.query.sql.time_limit import took_too_long
-from frazil.scan.log_extents import Tails
 from frazil.web.answers import ARROW_STREAM, COMPLETE, accepts_arrow
 
 
@@ -42,11 +39,7 @@ def warm(resources: Resources) -> None:
 
 
 def _session(resources: Resources) -> SqlSession:
-    def tails_of(topics: Iterable[str]) -> Tails:
-        views = resources.tails_of(topics)
-        return lambda topic: views.get(topic, {})
-
-    return SqlSession(resources.config, tails_of)
+    return SqlSession(resources.config, resources.scanner)
 
 
 def _stream(rows: pa.Table) -> bytes:

@@ -18,7 +18,7 @@ from frazil.query.sql.databases import Databases
 from frazil.query.sql.error_position import error_of
 from frazil.query.sql.parse import Path, Statement
 from frazil.query.sql.topic_dataset import QueryScans, TopicDataset
-from frazil.scan.pinned_topic import PinnedTopic
+from frazil.scan.execution.pinned_scan import PinnedScan
 
 BATCH_ROWS = 8192
 _INT64 = 2**63 - 1
@@ -34,12 +34,13 @@ class Engine:
         self._scans = QueryScans()
         self._connection: duckdb.DuckDBPyConnection | None = None
 
-    def run(self, statement: Statement, tables: Mapping[Path, PinnedTopic]) -> pa.Table:
+    def run(self, statement: Statement, tables: Mapping[Path, PinnedScan]) -> pa.Table:
         """Returns the whole result. Raises `QueryError` when the statement is wrong or needs too much."""
         try:
             with self._databases.one() as self._connection:
                 for number, (path, pinned) in enumerate(tables.items()):
-                    _offer(self._connection, path, TopicDataset(pinned, self._scans), f"__topic_{number}")
+                    dataset = TopicDataset(pinned, self._scans)
+                    _offer(self._connection, path, dataset, pinned.schema.names, f"__topic_{number}")
                 _lock(self._connection)
                 self._scans.check()
                 return self._collect(self._connection, statement.text)
@@ -96,15 +97,18 @@ class Engine:
         return FrazilError(f"The query failed: {type(error).__name__}: {error}")
 
 
-def _offer(connection: duckdb.DuckDBPyConnection, path: Path, dataset: TopicDataset, name: str) -> None:
-    """Registers the table under the name that the statement uses for it."""
+def _offer(
+    connection: duckdb.DuckDBPyConnection, path: Path, dataset: TopicDataset, columns: list[str], name: str
+) -> None:
+    """Registers the table under the name that the statement uses for it, with its columns in this order."""
     connection.register(name, dataset)
     *above, table = map(_quoted, path)
     if len(above) > 1:
         connection.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {above[0]}")
     if above:
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(above)}")
-    connection.execute(f"CREATE OR REPLACE VIEW {'.'.join([*above, table])} AS FROM temp.{_quoted(name)}")
+    view, selected = ".".join([*above, table]), ", ".join(map(_quoted, columns))
+    connection.execute(f"CREATE OR REPLACE VIEW {view} AS SELECT {selected} FROM temp.{_quoted(name)}")
 
 
 def _lock(connection: duckdb.DuckDBPyConnection) -> None:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from frazil.config.model import Config
-from frazil.errors import FrazilError
-from frazil.lake.catalog.lake import Lake, dotted
+from frazil.lake.catalog.lake import dotted
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.topics.schemas import list_topics
 from frazil.query.sql.databases import Databases
@@ -18,31 +13,23 @@ from frazil.query.sql.engine import Engine
 from frazil.query.sql.parse import Path, parse
 from frazil.query.sql.table_names import TableNames
 from frazil.query.sql.time_limit import run_within
-from frazil.scan.pinned_topic import PinnedTopic
-from frazil.scan.tenants import Tenant
-from frazil.scan.topic_rows import TopicRows
+from frazil.scan.execution.pinned_scan import PinnedScan
+from frazil.scan.interface import ScanRequest
+from frazil.scan.scanner import TopicScanner
 from frazil.store import open_store
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from frazil.scan.log_extents import Tails
-
-
-logger = logging.getLogger(__name__)
 
 
 class SqlSession:
     """Answers one query at a time. A `tenant` sees only its own rows of topics with a tenant column; None sees all.
 
-    `tails_of` is called once for each query, with its topics, for tails that exist only in the memory of writers.
+    `scanner` is one that others use too; the session has its own without it.
     """
 
-    def __init__(self, config: Config, tails_of: Callable[[Iterable[str]], Tails | None] = lambda _: None) -> None:
+    def __init__(self, config: Config, scanner: TopicScanner | None = None) -> None:
         self._config = config
-        self._lake = Lake(config)
         self._store = open_store(config.store, config.data_dir.absolute())
-        self._tails_of = tails_of
+        self._scanner = scanner or TopicScanner(config)
+        self._owns_scanner = scanner is None
         self._databases = Databases(config.sql)
         self.complete = True
         """Whether the last query saw every record that was acknowledged before, of all its topics."""
@@ -51,7 +38,8 @@ class SqlSession:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._lake.close()
+        if self._owns_scanner:
+            self._scanner.close()
 
     def ask(self, text: str, tenant: str | None = None) -> pa.Table:
         engine = self.engine()
@@ -66,17 +54,9 @@ class SqlSession:
         self._databases.prepare()
 
     def warm(self) -> None:
-        """Loads and opens what the first query would wait for. The catalog may answer later, or not at all."""
-        threading.Thread(target=self._open_catalog, name="frazil-sql-catalog", daemon=True).start()
+        """Loads and opens what the first query would wait for."""
         self.engine().run(parse("SELECT 1"), {})
         self.prepare()
-
-    def _open_catalog(self) -> None:
-        try:
-            self._lake.check()
-        except FrazilError as error:
-            # A query fails with the reason, if it is still there then.
-            logger.debug("the catalog could not be opened in advance", extra={"reason": str(error)})
 
     def run(self, engine: Engine, text: str, tenant: str | None) -> pa.Table:
         """Answers a query without a limit of its time. Another thread can stop the engine."""
@@ -93,13 +73,7 @@ class SqlSession:
         tables = [dotted(base_identifier(self._config, topic)) for topic in names.topics]
         return pa.table({"name": pa.array(names.topics, pa.string()), "table": pa.array(tables, pa.string())})
 
-    def _pin(self, topics: dict[Path, str], tenant: str | None) -> dict[Path, PinnedTopic]:
-        tails = self._tails_of(topics.values()) if topics else None
-        pinned = {topic: self._pinned(topic, tails, tenant) for topic in sorted(set(topics.values()))}
+    def _pin(self, topics: dict[Path, str], tenant: str | None) -> dict[Path, PinnedScan]:
+        tenants = None if tenant is None else (tenant,)
+        pinned = {topic: self._scanner.pin(ScanRequest(topic, tenants)) for topic in sorted(set(topics.values()))}
         return {path: pinned[topic] for path, topic in topics.items()}
-
-    def _pinned(self, topic: str, tails: Tails | None, tenant: str | None) -> PinnedTopic:
-        column = self._config.topic(topic).tenant_column
-        whose = Tenant(column, tenant) if column and tenant is not None else None
-        rows = TopicRows(self._config, topic, lake=self._lake, tails=tails)
-        return PinnedTopic(rows, rows.snapshots.take(tail=True), whose)

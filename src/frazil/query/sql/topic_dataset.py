@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from frazil.errors import QueryTimeout
-from frazil.scan.pinned_topic import PinnedTopic
+from frazil.log.schema.columns import OFFSET
+from frazil.scan.execution.pinned_scan import PinnedScan
 from frazil.scan.predicates.arrow_expressions import from_arrow
 
 
@@ -44,19 +45,24 @@ class TopicScanner:
 class TopicDataset(ds.Dataset):  # type: ignore[misc]
     """DuckDB accepts any subclass of Arrow's `Dataset`, and calls the methods defined here."""
 
-    def __init__(self, pinned: PinnedTopic, scans: QueryScans) -> None:
+    def __init__(self, pinned: PinnedScan, scans: QueryScans) -> None:
         self._pinned = pinned
         self._scans = scans
 
     @property
     def schema(self) -> pa.Schema:
-        return self._pinned.schema
+        """Returns the columns with the offset first: to count rows, DuckDB reads the first column.
+
+        It costs nothing to read the offsets of records that are not decoded yet.
+        """
+        fields = list(self._pinned.schema)
+        return pa.schema(sorted(fields, key=lambda field: field.name != OFFSET))
 
     def scanner(
         self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: object
     ) -> TopicScanner:
         """Applies `filter` exactly, because DuckDB does not check the rows again."""
-        wanted = self._pinned.select_columns(columns)
+        wanted = self.schema.names if columns is None else self._pinned.select_columns(columns)
         schema = pa.schema([self.schema.field(name) for name in wanted])
         return TopicScanner(schema, self._read(wanted, filter))
 

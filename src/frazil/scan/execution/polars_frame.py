@@ -1,31 +1,44 @@
-"""Gives a scan as a lazy frame of Polars, which reads only the columns that a query needs."""
+"""Gives rows as a lazy frame of Polars, which reads only the columns and rows that a query needs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 import pyarrow as pa
 from polars.io.plugins import register_io_source
 
-Batches = Callable[[list[str] | None], Iterator[pa.RecordBatch]]
-"""Reads the rows with these columns, or with all."""
+from frazil.scan.predicates.polars_expressions import from_polars
+from frazil.scan.predicates.tree import Predicate
+
+Batches = Callable[[Sequence[str], Predicate | None], Iterator[pa.RecordBatch]]
+"""Reads these columns of the rows for which the predicate is true."""
 
 
-def lazy_frame(schema: pa.Schema, batches: Batches) -> pl.LazyFrame:
-    """Returns a frame that reads when it is collected."""
+def lazy_frame(schema: pa.Schema, whole: pa.Schema, batches: Batches, *, pushes: bool = True) -> pl.LazyFrame:
+    """Returns a frame that reads when it is collected.
+
+    The frame has the columns of `schema`, and predicates may use those of `whole`. Without `pushes` Polars applies
+    all predicates itself.
+    """
 
     def source(
         columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _: int | None
     ) -> Iterator[pl.DataFrame]:
+        pushed, rest = None, predicate
+        if pushes and predicate is not None:
+            pushed, rest = from_polars(predicate, whole)
+        wanted = schema.names if columns is None else columns
+        # Polars may push down a predicate on columns that it does not want, and cannot count rows without columns.
+        used = (
+            list(dict.fromkeys((*wanted, *(rest.meta.root_names() if rest is not None else ())))) or schema.names[:1]
+        )
         left = rows
-        needed = _with_columns_of(columns, predicate)
-        for batch in batches(needed):
+        for batch in batches(used, pushed):
             frame = pl.DataFrame(plain(pa.Table.from_batches([batch])))
-            if predicate is not None:
-                frame = frame.filter(predicate)
-            if columns is not None:
-                frame = frame.select(columns)
+            if rest is not None:
+                frame = frame.filter(rest)
+            frame = frame.select(wanted or used)
             if left is not None:
                 frame = frame.head(left)
                 left -= len(frame)
@@ -34,12 +47,6 @@ def lazy_frame(schema: pa.Schema, batches: Batches) -> pl.LazyFrame:
                 return
 
     return register_io_source(source, schema=pl.DataFrame(plain(schema.empty_table())).schema)
-
-
-def _with_columns_of(columns: list[str] | None, predicate: pl.Expr | None) -> list[str] | None:
-    if columns is None or predicate is None:
-        return columns
-    return list(dict.fromkeys([*columns, *predicate.meta.root_names()]))
 
 
 def plain(table: pa.Table) -> pa.Table:

@@ -5,40 +5,41 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyiceberg.table import Table
-from pyiceberg.transforms import IdentityTransform
 
 from frazil.config.model import Config
 from frazil.errors import CallError, ConfigError, TopicNotFound
 from frazil.lake.catalog.lake import Lake
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.topics.naming import existing_topic, hint
 from frazil.log.topics.schemas import list_topics
-from frazil.scan.decode import DecodingRules
+from frazil.scan.decode import RowDecoder
+from frazil.scan.execution.cut import Cut, Memory, RowRules, TablePlan
+from frazil.scan.execution.pinned_scan import PinnedScan
 from frazil.scan.execution.topic_scan import ChosenFiles, TopicScan
-from frazil.scan.interface import ScanRequest
+from frazil.scan.interface import UNIT_ROWS, ScanRequest
 from frazil.scan.log_extents import Tails
 from frazil.scan.log_location import LogLocation
 from frazil.scan.log_rows.decoding import LogDecoder
 from frazil.scan.log_rows.tail_blocks import TailBlocks
 from frazil.scan.log_rows.units import LogReading, LogUnit
-from frazil.scan.offset_ranges import OffsetRange
-from frazil.scan.planning.pruning import TimeBounds, file_time_bounds, matching_files
-from frazil.scan.planning.remembered_table import TableFiles
+from frazil.scan.planning.pruning import matching_files
 from frazil.scan.predicates.arrow import check
+from frazil.scan.predicates.simplify import all_of
 from frazil.scan.predicates.terms import columns_of
-from frazil.scan.selection.bounded_cache import BoundedCache
 from frazil.scan.selection.row_filter import RowFilter, Tenants, TimeRange
-from frazil.scan.selection.row_reader import RowReader
+from frazil.scan.selection.row_reader import RowReader, rows_without_columns
 from frazil.scan.selection.tally import Tally
 from frazil.scan.selection.time_column import TimeColumn, required_time_column, time_column
-from frazil.scan.table.data_files import DataFiles, TableFile
+from frazil.scan.table.data_files import DataFiles
 from frazil.scan.table.units import TableReading
+from frazil.scan.tenants import rows_of
 from frazil.scan.topic_snapshot import TopicSnapshot, TopicSnapshots
 from frazil.store import open_store
 
@@ -48,70 +49,14 @@ DELETED_SECONDS = 1.0
 _serials = itertools.count(1)
 
 
-class Memory:
-    """Shares the memory of a scanner among what it remembers."""
-
-    def __init__(self, limit: int) -> None:
-        self.plans = limit // 4
-        """Snapshots and their files may take so much."""
-        self.tails = limit // 4
-        self.footers = BoundedCache(limit // 8)
-        self.groups = BoundedCache(limit // 4)
-        self.segments = BoundedCache(limit // 8)
-        self.bounds = BoundedCache(limit // 128)
-
-
 @dataclass(frozen=True)
-class _Rules:
-    """Is what rows of the topic look like at the moment, with all that is derived from it."""
+class SealedCut:
+    """Is a cut without the tail, of which lookups read parts."""
 
-    rules: DecodingRules
-    records: pa.Schema | None
-    schema: pa.Schema
-    serial: int
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """Is what is known of the files of one snapshot."""
-
-    table: Table
-    rules: DecodingRules
-    files: TableFiles
-    reader: DataFiles
-    times: dict[TimeColumn, TimeBounds] = field(default_factory=dict)
-
-    def bounds(self, column: TimeColumn) -> TimeBounds:
-        if column not in self.times:
-            self.times[column] = file_time_bounds(self.files.index, self.table.schema(), column)
-        return self.times[column]
-
-    def file(self, place: int) -> TableFile:
-        index = self.files.index
-        file = index.data_file(place)
-        return TableFile(file, self.files.deletes.get(file.file_path, ()), self._constants(place))
-
-    def _constants(self, place: int) -> tuple[tuple[int, Any], ...]:
-        index = self.files.index
-        values = index.partitions[place]
-        spec = self.table.metadata.specs().get(int(index.spec_ids[place])) if values else None
-        return tuple(
-            (each.source_id, values[at])
-            for at, each in enumerate(spec.fields if spec is not None else ())
-            if isinstance(each.transform, IdentityTransform) and values[at] is not None
-        )
-
-
-@dataclass(frozen=True)
-class _Cut:
     snapshot: TopicSnapshot
-    rules: _Rules
-    plan: _Plan | None
-
-    @property
-    def offsets(self) -> dict[int, int]:
-        snapshot = self.snapshot
-        return {each: max(snapshot.offsets.get(each, 0), snapshot.extent(each).end) for each in snapshot.partitions}
+    offsets: dict[int, int]
+    pin: Callable[[ScanRequest, Mapping[int, int] | None], PinnedScan]
+    """Limits reads to the rows of some partitions below some offsets, if they are given."""
 
 
 class ScannedTopic:
@@ -124,39 +69,80 @@ class ScannedTopic:
         self._store = open_store(config.store, config.data_dir.absolute(), read_only=True)
         self._snapshots = TopicSnapshots(config, LogLocation.of(config, topic), "both", lake, tails)
         self._tail = TailBlocks(memory.tails)
-        self._rules: _Rules | None = None
-        self._plan: _Plan | None = None
+        self._rules: RowRules | None = None
+        self._plan: TablePlan | None = None
         self._seen = float("-inf")
         self._lock = threading.Lock()
+        self._from_memory = False
+        self.asked = float("-inf")
+        """When a scan was asked for, by the monotonic clock."""
 
     @property
     def nbytes(self) -> int:
         return self._snapshots.remembered.nbytes
 
     def scan(self, request: ScanRequest, stopped: threading.Event | None) -> TopicScan:
+        self.asked = time.monotonic()
+        return self._at(self._cut(), request, stopped)
+
+    def pin(self, request: ScanRequest) -> PinnedScan:
+        self.asked = time.monotonic()
+        cut = self._cut()
+        return PinnedScan(request, partial(self._at, cut), cut.snapshot.schema)
+
+    def decode_new(self) -> None:
+        """Decodes what came since the last scan, so that the next one finds it decoded.
+
+        A tail that other processes have in memory is left alone: each look at it moves all of it.
+        """
+        if self._from_memory:
+            return
+        cut = self._cut()
+        decoder = self._decoder(cut.rules, time_column(self._config, self._topic, cut.rules.schema))
+        if decoder is not None:
+            for partition, wanted in cut.log_ranges.items():
+                self._tail.decode_new(decoder, partition, cut.snapshot.extents[partition], wanted)
+
+    def sealed(self) -> SealedCut:
+        """Makes a cut without the tail."""
+        cut = self._cut(tail=False)
+
+        def pinned(request: ScanRequest, below: Mapping[int, int] | None) -> PinnedScan:
+            return PinnedScan(request, partial(self._at, replace(cut, below=below)), cut.snapshot.schema)
+
+        return SealedCut(cut.snapshot, cut.offsets, pinned)
+
+    def _cut(self, *, tail: bool = True) -> Cut:
         with self._lock:
             self._check_exists()
-            snapshot = self._snapshot()
-            cut = _Cut(snapshot, self._rules_of(snapshot), self._plan_of(snapshot))
-        return self._at(cut, request, stopped)
+            snapshot = self._snapshot(tail)
+            if tail:
+                self._from_memory = any(extent.tail is not None for extent in snapshot.extents.values())
+            return Cut(snapshot, self._rules_of(snapshot), self._plan_of(snapshot))
 
-    def _at(self, cut: _Cut, request: ScanRequest, stopped: threading.Event | None) -> TopicScan:
+    def _at(self, cut: Cut, request: ScanRequest, stopped: threading.Event | None) -> TopicScan:
         schema = cut.rules.schema
         time = self._time(request, schema)
         tally = Tally()
         tally.statistics.complete = all(extent.has_tail for extent in cut.snapshot.extents.values())
-        reader = RowReader(schema, self._columns(request, schema), self._filter(request, schema, time))
+        where = all_of(cut.limit, request.where)
+        reader = RowReader(
+            schema, self._columns(request, schema), self._filter(replace(request, where=where), schema, time)
+        )
         return TopicScan(
             reader,
             self._files(cut.plan, cut.rules, reader, time, tally) if cut.plan is not None else None,
             partial(self._log_units, cut, reader, time, tally),
+            partial(self._log_offsets, cut, reader, tally) if _needs_offsets_only(cut.rules, reader) else None,
             cut.offsets,
             tally,
             time=time,
             order=request.order,
             limit=request.limit,
             stopped=stopped,
-            selecting=lambda columns: self._at(cut, replace(request, columns=columns), stopped),
+            narrowed=lambda columns, also: self._at(
+                cut, replace(request, columns=columns, where=all_of(request.where, also)), stopped
+            ),
         )
 
     def _check_exists(self) -> None:
@@ -165,20 +151,21 @@ class ScannedTopic:
             existing_topic(self._store, self._topic)
             self._seen = now
 
-    def _snapshot(self) -> TopicSnapshot:
+    def _snapshot(self, tail: bool) -> TopicSnapshot:
         try:
-            return self._snapshots.take(tail=True)
+            return self._snapshots.take(tail=tail)
         except TopicNotFound as error:
             raise TopicNotFound(f"{error}{hint(self._topic, list_topics(self._store))}") from error
 
-    def _rules_of(self, snapshot: TopicSnapshot) -> _Rules:
+    def _rules_of(self, snapshot: TopicSnapshot) -> RowRules:
         known = self._rules
         if known is None or known.rules is not snapshot.rules or known.records is not snapshot.records:
             schema = snapshot.projection(None).arrow
-            known = self._rules = _Rules(snapshot.rules, snapshot.records, schema, next(_serials))
+            keeps_all = snapshot.records is not None and RowDecoder(snapshot.rules).keeps_all(snapshot.records)
+            known = self._rules = RowRules(snapshot.rules, snapshot.records, schema, next(_serials), keeps_all)
         return known
 
-    def _plan_of(self, snapshot: TopicSnapshot) -> _Plan | None:
+    def _plan_of(self, snapshot: TopicSnapshot) -> TablePlan | None:
         table = snapshot.table
         if table is None:
             return None
@@ -186,10 +173,10 @@ class ScannedTopic:
         if known is None or known.table is not table or known.rules is not snapshot.rules:
             files = self._snapshots.remembered.files(table)
             same_rules = known is not None and known.rules is snapshot.rules and _same_columns(known.table, table)
-            reader = known.reader if known is not None and same_rules else None
-            if reader is None:
-                reader = DataFiles(table, snapshot.schema, self._memory.footers)
-            known = self._plan = _Plan(table, snapshot.rules, files, reader)
+            # The table of each load may have other credentials for its files.
+            like = known.reader if known is not None and same_rules else None
+            reader = DataFiles(table, snapshot.schema, self._memory.footers, like)
+            known = self._plan = TablePlan(table, snapshot.rules, files, reader)
         return known
 
     def _columns(self, request: ScanRequest, schema: pa.Schema) -> tuple[str, ...]:
@@ -210,7 +197,7 @@ class ScannedTopic:
         if request.tenants is not None and column:
             if column not in schema.names:
                 raise ConfigError(f"topics.{self._topic}.tenant_column: there is no column {column!r}.")
-            tenants = Tenants(column, request.tenants, schema.field(column).type)
+            tenants = Tenants(column, request.tenants, rows_of(column, request.tenants, schema))
         limited = request.start_ns is not None or request.end_ns is not None
         within = TimeRange(time, request.start_ns, request.end_ns) if limited and time is not None else None
         if request.where is not None:
@@ -218,7 +205,7 @@ class ScannedTopic:
         return RowFilter(tenants, within, request.where, columns_of(request.where, schema.names))
 
     def _files(
-        self, plan: _Plan, rules: _Rules, reader: RowReader, time: TimeColumn | None, tally: Tally
+        self, plan: TablePlan, rules: RowRules, reader: RowReader, time: TimeColumn | None, tally: Tally
     ) -> ChosenFiles:
         index = plan.files.index
         bounds = plan.bounds(time) if time is not None else None
@@ -228,12 +215,12 @@ class ScannedTopic:
         reading = TableReading(plan.reader, reader, time, self._memory.groups, tally, key, rules.serial)
         return ChosenFiles(reading, places, plan.file, bounds)
 
-    def _log_units(self, cut: _Cut, reader: RowReader, time: TimeColumn | None, tally: Tally) -> list[LogUnit]:
-        rules, snapshot = cut.rules, cut.snapshot
-        if rules.records is None:
+    def _log_units(self, cut: Cut, reader: RowReader, time: TimeColumn | None, tally: Tally) -> list[LogUnit]:
+        decoder = self._decoder(cut.rules, time)
+        if decoder is None:
             return []
         reading = LogReading(
-            LogDecoder(self._topic, self._store, rules.rules, rules.records, time, rules.serial),
+            decoder,
             reader,
             self._tail,
             self._memory.segments,
@@ -241,12 +228,32 @@ class ScannedTopic:
             tally,
             _tenants_key(reader.filter),
         )
-        found: list[LogUnit] = []
-        for partition, extent in sorted(snapshot.extents.items()):
-            wanted = OffsetRange(max(extent.start, snapshot.offsets.get(partition, 0)), extent.end)
-            if wanted.rows:
-                found += reading.units(partition, extent, wanted)
-        return found
+        return [
+            unit
+            for partition, wanted in cut.log_ranges.items()
+            for unit in reading.units(partition, cut.snapshot.extents[partition], wanted)
+        ]
+
+    def _decoder(self, rules: RowRules, time: TimeColumn | None) -> LogDecoder | None:
+        if rules.records is None:
+            return None
+        return LogDecoder(self._topic, self._store, rules.rules, rules.records, time, rules.serial)
+
+    def _log_offsets(self, cut: Cut, reader: RowReader, tally: Tally) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of the log without decoding them."""
+        schema = reader.selected(reader.columns)
+        for partition, (start, end) in cut.log_ranges.items():
+            tally.log(end - start)
+            for first in range(start, end, UNIT_ROWS):
+                rows = min(UNIT_ROWS, end - first)
+                tally.read(rows, rows)
+                columns = {PARTITION: pa.repeat(partition, rows), OFFSET: pa.arange(first, first + rows)}
+                found = [columns[field.name].cast(field.type) for field in schema]
+                yield pa.RecordBatch.from_arrays(found, schema=schema) if found else rows_without_columns(rows)
+
+
+def _needs_offsets_only(rules: RowRules, reader: RowReader) -> bool:
+    return rules.keeps_all and reader.filter.lets_all_through and set(reader.columns) <= {PARTITION, OFFSET}
 
 
 def _tenants_key(wanted: RowFilter) -> tuple[object, ...]:

@@ -16,10 +16,11 @@ from frazil.scan.execution.ordering import TimeOrder
 from frazil.scan.interface import Order, ScanStatistics
 from frazil.scan.log_rows.units import LogUnit
 from frazil.scan.planning.pruning import TimeBounds
+from frazil.scan.predicates.tree import Predicate
 from frazil.scan.prefetch import ReadTask, read_ahead
 from frazil.scan.selection.row_reader import RowReader, rows_without_columns
 from frazil.scan.selection.tally import Tally
-from frazil.scan.selection.time_column import TimeColumn
+from frazil.scan.selection.time_column import LEAST, MOST, TimeColumn
 from frazil.scan.table.data_files import TableFile
 from frazil.scan.table.units import RowGroup, TableReading, TableUnit
 
@@ -38,7 +39,8 @@ class ChosenFiles:
     bounds: TimeBounds | None
 
     def groups(self, place: int) -> list[RowGroup]:
-        return self.reading.row_groups(self.file(place))
+        known = (LEAST, MOST) if self.bounds is None else (self.bounds.first[place], self.bounds.last[place])
+        return self.reading.row_groups(self.file(place), (int(known[0]), int(known[1])))
 
 
 class TopicScan:
@@ -49,6 +51,7 @@ class TopicScan:
         reader: RowReader,
         files: ChosenFiles | None,
         log_units: Callable[[], list[LogUnit]],
+        log_offsets: ReadTask | None,
         offsets: dict[int, int],
         tally: Tally,
         *,
@@ -56,20 +59,24 @@ class TopicScan:
         order: Order,
         limit: int | None,
         stopped: threading.Event | None = None,
-        selecting: Callable[[tuple[str, ...] | None], TopicScan],
+        narrowed: Callable[[tuple[str, ...], Predicate | None], TopicScan],
     ) -> None:
-        """`selecting` returns a scan of the same cut with these columns."""
+        """`log_offsets` yields the rows of the log without decoding them, if that is all that is wanted of them.
+
+        `narrowed` returns a scan of the same cut with these columns, of rows for which a predicate is true too.
+        """
         self.statistics: ScanStatistics = tally.statistics
         self._tally = tally
         self.offsets = offsets
         self._reader = reader
         self._files = files
         self._log_units = log_units
+        self._log_offsets = log_offsets
         self._time = time
         self._order = order
         self._limit = limit
         self._stopped = stopped
-        self._selecting = selecting
+        self._narrowed = narrowed
 
     @property
     def schema(self) -> pa.Schema:
@@ -100,13 +107,11 @@ class TopicScan:
         """Returns a frame that reads when it is collected, and only the columns that it needs then."""
         from frazil.scan.execution.polars_frame import lazy_frame
 
-        own = self._reader.columns
+        def batches(columns: Sequence[str], where: Predicate | None) -> Iterator[pa.RecordBatch]:
+            return self._narrowed(tuple(columns), where).batches()
 
-        def batches(columns: list[str] | None) -> Iterator[pa.RecordBatch]:
-            # Polars cannot count rows that have no column.
-            return self._selecting(own if columns is None else tuple(columns or own[:1])).batches()
-
-        return lazy_frame(self.schema, batches)
+        # A predicate chooses among the rows up to the limit.
+        return lazy_frame(self.schema, self._reader.schema, batches, pushes=self._limit is None)
 
     def units(self) -> Iterator[TableUnit | LogUnit]:
         """Yields all units that may have wanted rows. With an order, they are sorted by their bounds."""
@@ -116,7 +121,7 @@ class TopicScan:
         for place in self._places():
             for group in self._groups(place):
                 yield from group.units()
-        yield from self._wanted_log_units()
+        yield from self.log_units()
 
     def _sorted_units(self, *, descending: bool) -> Iterator[TableUnit | LogUnit]:
         """Opens a file when its bounds come next, so that a scan that ends early does not open the others."""
@@ -124,7 +129,7 @@ class TopicScan:
         sign = -1 if descending else 1
         numbers = count()
         heap: list[tuple[int, int, TableUnit | LogUnit]] = []
-        for found in self._wanted_log_units():
+        for found in self.log_units():
             heappush(heap, (sign * found.bounds_ns[side], next(numbers), found))
         if self._files is not None:
             assert self._files.bounds is not None
@@ -149,7 +154,10 @@ class TopicScan:
         for place in self._places():
             for group in self._groups(place):
                 yield group.batches
-        for unit in self._wanted_log_units():
+        if self._log_offsets is not None:
+            yield self._log_offsets
+            return
+        for unit in self.log_units():
             yield unit.batches
 
     def _places(self) -> Sequence[int]:
@@ -160,7 +168,8 @@ class TopicScan:
         assert self._files is not None
         return self._files.groups(place)
 
-    def _wanted_log_units(self) -> Iterator[LogUnit]:
+    def log_units(self) -> Iterator[LogUnit]:
+        """Yields the units of the log. The tail is decoded when it is asked for them, if it is not yet."""
         within = self._reader.filter.time
         for unit in self._log_units():
             if within is None or within.touches(unit.bounds_ns):

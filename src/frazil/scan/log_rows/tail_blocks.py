@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -13,7 +15,7 @@ from frazil.log.epochs import Epochs
 from frazil.log.wal.entries import Entry
 from frazil.scan.interface import UNIT_ROWS
 from frazil.scan.log_extents import LogExtent
-from frazil.scan.log_rows.decoding import Block, LogDecoder
+from frazil.scan.log_rows.decoding import Block, LogDecoder, join_rows
 from frazil.scan.offset_ranges import OffsetRange
 
 
@@ -44,6 +46,8 @@ class TailBlocks:
         self._limit = limit
         self._serial = -1
         self._blocks: dict[int, list[TailBlock]] = {}
+        self._decoded_to: dict[int, int] = {}
+        """By partition, where the newest entry ends that was decoded, also if its block was not kept."""
         self._lock = threading.Lock()
 
     @property
@@ -57,22 +61,34 @@ class TailBlocks:
 
         Entries that are new are decoded.
         """
-        entries, epochs = extent.tail if extent.tail is not None else extent.wal, extent.tail_epochs
         with self._lock:
-            if decoder.serial > self._serial:
-                self._serial, self._blocks = decoder.serial, {}
-            kept = self._blocks.get(partition, []) if decoder.serial == self._serial else []
-            valid = [each for each in kept if _is_valid(each, entries, epochs, extent)]
-            usable = [each for each in valid if each.first < wanted.end and each.end > wanted.start]
-            missing = _missing(usable, wanted, extent.sealed_end)
-            new = [
-                block for each in missing.unsealed for block in _decoded(decoder, partition, entries, each, epochs)
-            ]
-            if decoder.serial == self._serial:
-                self._keep(partition, sorted([*valid, *new], key=lambda each: each.first), wanted.start)
+            return self._read(decoder, partition, extent, wanted, wanted.start)
+
+    def decode_new(self, decoder: LogDecoder, partition: int, extent: LogExtent, wanted: OffsetRange) -> None:
+        """Decodes the entries behind the newest that was decoded. What there was no room for is not decoded again."""
+        with self._lock:
+            known = self._decoded_to.get(partition, 0) if decoder.serial == self._serial else 0
+            self._read(decoder, partition, extent, wanted, max(known, wanted.start))
+
+    def _read(
+        self, decoder: LogDecoder, partition: int, extent: LogExtent, wanted: OffsetRange, since: int
+    ) -> tuple[list[TailBlock], list[OffsetRange]]:
+        """Decodes new entries from the offset `since` on."""
+        entries, epochs = extent.tail if extent.tail is not None else extent.wal, extent.tail_epochs
+        if decoder.serial > self._serial:
+            self._serial, self._blocks, self._decoded_to = decoder.serial, {}, {}
+        kept = self._blocks.get(partition, []) if decoder.serial == self._serial else []
+        valid = [each for each in kept if _is_valid(each, entries, epochs, extent)]
+        usable = [each for each in valid if each.first < wanted.end and each.end > wanted.start]
+        looked_at = OffsetRange(max(wanted.start, min(since, wanted.end)), wanted.end)
+        missing = _missing(usable, looked_at, extent.sealed_end)
+        new = [block for each in missing.unsealed for block in _decoded(decoder, partition, entries, each, epochs)]
+        if decoder.serial == self._serial:
+            self._decoded_to[partition] = max(wanted.end, self._decoded_to.get(partition, 0))
+            self._keep(decoder, partition, sorted([*valid, *new], key=lambda each: each.first), wanted.start)
         return sorted([*usable, *new], key=lambda each: each.first), missing.sealed
 
-    def _keep(self, partition: int, blocks: list[TailBlock], start: int) -> None:
+    def _keep(self, decoder: LogDecoder, partition: int, blocks: list[TailBlock], start: int) -> None:
         """Keeps what is still needed, the newest if that is too much. Small neighbours become one block."""
         merged: list[TailBlock] = []
         for each in blocks:
@@ -80,7 +96,7 @@ class TailBlocks:
                 continue
             merged.append(each)
             while len(merged) > 1 and _are_worth_joining(merged[-2], merged[-1]):
-                merged[-2:] = [_joined(merged[-2], merged[-1])]
+                merged[-2:] = [_joined(merged[-2], merged[-1], decoder)]
         self._blocks[partition] = merged
         size = self.nbytes
         while size > self._limit and (fullest := self._fullest()) is not None:
@@ -101,7 +117,8 @@ def _is_valid(block: TailBlock, entries: Sequence[Entry], epochs: Epochs | None,
         return extent.tail is None
     if extent.tail is not None and block.first < extent.sealed_end:
         return False
-    return any(entry.end == block.end and entry.chain == block.chain for entry in entries)
+    at = bisect_left(entries, block.end, key=_end)
+    return at < len(entries) and entries[at].end == block.end and entries[at].chain == block.chain
 
 
 def _missing(blocks: Sequence[TailBlock], wanted: OffsetRange, sealed_end: int) -> Missing:
@@ -123,9 +140,10 @@ def _decoded(
     """Decodes whole entries. A block ends where an entry ends."""
     run: list[Entry] = []
     rows = 0
-    for entry in entries:
-        if entry.end <= wanted.start or entry.offset >= wanted.end:
-            continue
+    first = bisect_right(entries, wanted.start, key=_end)
+    for entry in islice(entries, first, None):
+        if entry.offset >= wanted.end:
+            break
         if run and rows + entry.rows > UNIT_ROWS:
             yield _block_of(decoder, partition, run, epochs)
             run, rows = [], 0
@@ -137,7 +155,7 @@ def _decoded(
 
 def _block_of(decoder: LogDecoder, partition: int, run: list[Entry], epochs: Epochs | None) -> TailBlock:
     blocks = decoder.entries(partition, run)
-    rows = blocks[0].rows if len(blocks) == 1 else pa.concat_batches([each.rows for each in blocks])
+    rows = _rows_of(blocks, decoder)
     epoch = epochs.at(run[0].offset) if epochs is not None else ""
     return TailBlock(run[0].offset, run[-1].end, epoch, run[-1].chain, Block.of(rows, decoder.time))
 
@@ -148,9 +166,18 @@ def _are_worth_joining(one: TailBlock, other: TailBlock) -> bool:
     return one.end == other.first and one.epoch == other.epoch and first + second <= UNIT_ROWS and first <= 2 * second
 
 
-def _joined(one: TailBlock, other: TailBlock) -> TailBlock:
-    rows = pa.concat_batches([one.block.rows, other.block.rows])
+def _joined(one: TailBlock, other: TailBlock, decoder: LogDecoder) -> TailBlock:
+    rows = _rows_of([one.block, other.block], decoder)
     (first, last), (second, newest) = one.block.bounds_ns, other.block.bounds_ns
     return TailBlock(
         one.first, other.end, one.epoch, other.chain, Block(rows, (min(first, second), max(last, newest)))
     )
+
+
+def _rows_of(blocks: Sequence[Block], decoder: LogDecoder) -> pa.RecordBatch:
+    found = [each.rows for each in blocks if len(each.rows)]
+    return join_rows(found, decoder.rows) if found else blocks[0].rows
+
+
+def _end(entry: Entry) -> int:
+    return entry.end

@@ -6,27 +6,25 @@ their statistics rule the row out.
 
 from __future__ import annotations
 
-import threading
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from frazil.config.model import Config
+from frazil.config.sections.section import MIB
 from frazil.formats import kafka
 from frazil.lake.catalog.lake import Lake
 from frazil.log.schema import columns
+from frazil.scan.execution.pinned_scan import PinnedScan
+from frazil.scan.interface import ScanRequest
 from frazil.scan.lookup.deadline import Deadline
 from frazil.scan.lookup.interface import FirstRows
 from frazil.scan.lookup.key_filter import key_filter
 from frazil.scan.lookup.row_selection import FirstRowsByOffset, LastRowPerPartition
-from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound
-from frazil.scan.pinned_topic import PinnedTopic
 from frazil.scan.predicates.tree import And, Column, Comparison, Predicate
+from frazil.scan.scanner import TopicScanner
 from frazil.scan.tenants import Tenant
-from frazil.scan.topic_rows import TopicRows
 from frazil.scan.topic_snapshot import TopicSnapshot
 
 SECONDS = 30.0
@@ -37,6 +35,8 @@ _WINDOWS = (8, 256)
 Offsets have gaps, but seldom that many.
 """
 _LARGEST = 2**63 - 1
+MEMORY_BYTES = 64 * MIB
+"""So much is remembered between lookups."""
 
 
 class _Columns(NamedTuple):
@@ -61,19 +61,17 @@ class ColdLookup:
 
     def __init__(self, config: Config, lake: Lake | None = None, seconds: float = SECONDS) -> None:
         self._config = config
-        self._lake = lake or Lake(config)
+        self._scanner = TopicScanner(config, lake, memory_bytes=MEMORY_BYTES)
         self._seconds = seconds
-        self._idle: defaultdict[str, list[TopicRows]] = defaultdict(list)
-        self._lock = threading.Lock()
 
     def by_key(self, topic: str, key: bytes, below: Mapping[int, int], tenant: Tenant | None = None) -> pa.Table:
         """Returns, for each partition that has the key, the last row with it."""
         deadline = Deadline(self._seconds)
-        rows, snapshot = self._snapshot(topic)
-        ends = {partition: end for partition, end in below.items() if partition in snapshot.partitions}
-        pinned = self._pinned(rows, snapshot, tenant, LATEST, ends)
+        cut = self._scanner.sealed(topic)
+        ends = {partition: min(end, below.get(partition, end)) for partition, end in cut.offsets.items()}
+        pinned = cut.pin(_request(topic, tenant), ends if below else None)
         chosen = LastRowPerPartition(pinned.schema)
-        where = key_filter(self._config, topic, snapshot, key)
+        where = key_filter(self._config, topic, cut.snapshot, key)
         if where is not None:
             _choose(pinned, where, chosen, deadline)
         return chosen.rows
@@ -96,12 +94,12 @@ class ColdLookup:
         """Returns the first rows from `start` to `end` in order. Of several rows with one offset it takes the last in
         the log."""
         deadline = Deadline(self._seconds)
-        rows, snapshot = self._snapshot(topic)
-        if partition not in snapshot.partitions:
-            return FirstRows(snapshot.projection(None).arrow.empty_table())
-        last = rows.latest(snapshot, partition) if below is None else below
-        pinned = self._pinned(rows, snapshot, tenant, EARLIEST, {partition: last})
-        place = _Columns.of(snapshot)
+        cut = self._scanner.sealed(topic)
+        if partition not in cut.offsets:
+            return FirstRows(cut.snapshot.projection(None).arrow.empty_table())
+        last = cut.offsets[partition] if below is None else min(below, cut.offsets[partition])
+        pinned = cut.pin(_request(topic, tenant), {partition: last})
+        place = _Columns.of(cut.snapshot)
         chosen = FirstRowsByOffset(pinned.schema, place.offset, limit)
         for low, high in _windows(start, end, limit):
             offset = Column(place.offset)
@@ -113,39 +111,9 @@ class ColdLookup:
                 break
         return FirstRows(chosen.rows, chosen.next_offset)
 
-    def _snapshot(self, topic: str) -> tuple[TopicRows, TopicSnapshot]:
-        with self._borrowed(topic) as rows:
-            return rows, rows.snapshots.take(tail=False)
 
-    @contextmanager
-    def _borrowed(self, topic: str) -> Iterator[TopicRows]:
-        """Lends out a `TopicRows` to one thread at a time. It remembers the segments that it has seen."""
-        with self._lock:
-            idle = self._idle[topic]
-            rows = idle.pop() if idle else None
-        if rows is None:
-            rows = TopicRows(self._config, topic, lake=self._lake)
-        yield rows
-        with self._lock:
-            self._idle[topic].append(rows)
-
-    def _pinned(
-        self,
-        rows: TopicRows,
-        snapshot: TopicSnapshot,
-        tenant: Tenant | None,
-        otherwise: int,
-        below: Mapping[int, int],
-    ) -> PinnedTopic:
-        ends = {
-            partition: max(_start(snapshot, partition), min(end, rows.latest(snapshot, partition)))
-            for partition, end in below.items()
-        }
-        return PinnedTopic(rows, snapshot, tenant, ends=Bound(otherwise, ends))
-
-
-def _start(snapshot: TopicSnapshot, partition: int) -> int:
-    return 0 if partition in snapshot.offsets else snapshot.extent(partition).start
+def _request(topic: str, tenant: Tenant | None) -> ScanRequest:
+    return ScanRequest(topic, None if tenant is None else (tenant.name,))
 
 
 def _windows(start: int, end: int | None, limit: int) -> Iterator[tuple[int, int | None]]:
@@ -160,7 +128,7 @@ def _windows(start: int, end: int | None, limit: int) -> Iterator[tuple[int, int
 
 
 def _choose(
-    pinned: PinnedTopic, where: Predicate, chosen: FirstRowsByOffset | LastRowPerPartition, deadline: Deadline
+    pinned: PinnedScan, where: Predicate, chosen: FirstRowsByOffset | LastRowPerPartition, deadline: Deadline
 ) -> None:
     """Reads the rows batch by batch, so that few are in memory at a time."""
     for batch in pinned.read(None, where, stopped=deadline):

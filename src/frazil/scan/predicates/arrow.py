@@ -83,7 +83,14 @@ def mask(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
 
     Raises `CallError` like `to_arrow`.
     """
-    return pa.array(_wanted(negate_leaves(predicate), batch))
+    match negate_leaves(predicate):
+        case And() | Or() as found:
+            return pa.array(_wanted(found, batch))
+        case Not(child):
+            assert not isinstance(child, Not | And | Or)
+            return _evaluated_leaf(child, batch, negated=True)
+        case leaf:
+            return _evaluated_leaf(leaf, batch, negated=False)
 
 
 def check(predicate: Predicate, schema: pa.Schema) -> None:
@@ -143,6 +150,11 @@ def _cost(predicate: Predicate) -> int:
 
 
 def _leaf(leaf: Leaf, batch: pa.RecordBatch, *, negated: bool) -> npt.NDArray[np.bool_]:
+    wanted: npt.NDArray[np.bool_] = _evaluated_leaf(leaf, batch, negated=negated).to_numpy(zero_copy_only=False)
+    return wanted
+
+
+def _evaluated_leaf(leaf: Leaf, batch: pa.RecordBatch, *, negated: bool) -> pa.BooleanArray:
     values = column_values(leaf.term, batch)
     if is_dictionary(values.type) and not is_null(values.type.value_type):
         found = _of_dictionary(leaf, values)
@@ -150,8 +162,7 @@ def _leaf(leaf: Leaf, batch: pa.RecordBatch, *, negated: bool) -> npt.NDArray[np
         found = _evaluated(leaf, values, value_type(values.type))
     if negated:
         found = pc.invert(found)
-    wanted: npt.NDArray[np.bool_] = found.fill_null(False).to_numpy(zero_copy_only=False)
-    return wanted
+    return found.fill_null(False) if found.null_count else found
 
 
 def _of_dictionary(leaf: Leaf, values: pa.DictionaryArray) -> pa.BooleanArray:

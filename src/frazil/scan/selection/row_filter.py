@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow.types import is_binary, is_fixed_size_binary, is_nested, is_string
 
-from frazil.errors import ConfigError
 from frazil.scan.predicates.arrow import mask
 from frazil.scan.predicates.simplify import all_of
-from frazil.scan.predicates.tree import Column, Comparison, In, Predicate
+from frazil.scan.predicates.tree import Predicate
 from frazil.scan.selection.time_column import LEAST, MOST, TimeColumn
 
 
@@ -21,34 +19,8 @@ class Tenants:
 
     column: str
     names: tuple[str, ...]
-    kind: pa.DataType
-
-    def __post_init__(self) -> None:
-        if is_nested(self.kind):
-            raise ConfigError(
-                f"tenant_column: {self.column!r} is of type {self.kind}, which cannot be a name; take a column of "
-                f"text."
-            )
-
-    @property
-    def predicate(self) -> Predicate | None:
-        """Returns a condition by which files can be skipped, if there is one for the type of the column."""
-        if not is_string(self.kind):
-            return None
-        if len(self.names) == 1:
-            return Comparison(Column(self.column), "==", self.names[0])
-        return In(Column(self.column), frozenset(self.names))
-
-    def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Returns which rows belong to the tenants: their column has one of the names, as text or as bytes."""
-        column = batch.column(self.column)
-        if is_binary(self.kind) or is_fixed_size_binary(self.kind):
-            wanted = pa.array([name.encode() for name in self.names], pa.binary())
-            return pc.is_in(column.cast(pa.binary()), value_set=wanted)
-        text = column if is_string(column.type) else column.cast(pa.string())
-        if len(self.names) == 1:
-            return pc.equal(text, self.names[0]).fill_null(False)
-        return pc.is_in(text, value_set=pa.array(self.names, pa.string()))
+    rows: Predicate
+    """It is true for their rows."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +59,11 @@ class RowFilter:
     where_columns: tuple[str, ...] = ()
 
     @property
+    def lets_all_through(self) -> bool:
+        """Returns whether there is no condition. A condition need not look at columns: it may be false for all."""
+        return self.tenants is None and self.time is None and self.where is None
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Returns the columns that the filter looks at."""
         time = self.time.column.columns if self.time else ()
@@ -99,7 +76,7 @@ class RowFilter:
     @property
     def pruning(self) -> Predicate | None:
         """Returns what files and row groups can be skipped by, besides their times."""
-        return all_of(self.tenants.predicate if self.tenants else None, self.where)
+        return all_of(self.tenants.rows if self.tenants else None, self.where)
 
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray | None:
         """Returns which rows are wanted, or None if all are."""
@@ -119,7 +96,7 @@ class RowFilter:
 
     def own(self, batch: pa.RecordBatch) -> pa.BooleanArray | None:
         """Returns which rows the tenants may see, or None if they may see all."""
-        return None if self.tenants is None else self.tenants.mask(batch)
+        return None if self.tenants is None else mask(self.tenants.rows, batch)
 
 
 def _both(one: pa.BooleanArray | None, other: pa.BooleanArray) -> pa.BooleanArray:

@@ -49,8 +49,9 @@ class RowReader:
         """Returns the rows of a source that are wanted; without `filtered` those that the tenants may see."""
         wanted = self.columns if columns is None else tuple(columns)
         chooses = self.filter if filtered else RowFilter(self.filter.tenants, None, None)
-        looked_at = without_needless_time(chooses, source.bounds_ns).columns
-        first = source.load(looked_at) if looked_at else None
+        needed = without_needless_time(chooses, source.bounds_ns)
+        looked_at = needed.columns
+        first = None if needed.lets_all_through else source.load(looked_at)
         kept = self._kept(source, first, chooses)
         rest = [name for name in wanted if name not in looked_at]
         if kept is None:
@@ -68,8 +69,8 @@ class RowReader:
 
     def kept(self, source: RowSource) -> pa.BooleanArray | None:
         """Returns which rows of a source are wanted, or None if all are."""
-        looked_at = without_needless_time(self.filter, source.bounds_ns).columns
-        return self._kept(source, source.load(looked_at) if looked_at else None, self.filter)
+        needed = without_needless_time(self.filter, source.bounds_ns)
+        return self._kept(source, None if needed.lets_all_through else source.load(needed.columns), self.filter)
 
     def positions(self, source: RowSource) -> npt.NDArray[np.int64]:
         """Returns the positions of the wanted rows in a source."""

@@ -59,16 +59,18 @@ class TableFile:
 class DataFiles:
     """Reads the files of one table as it was when it was loaded. Any thread may use it.
 
-    `schema` is the schema that the table is going to have, if it is known to grow.
+    `schema` is the schema that the table is going to have, if it is known to grow. `like` has read files of the same
+    table with the same columns.
     """
 
-    def __init__(self, table: Table, schema: Schema, footers: BoundedCache) -> None:
+    def __init__(self, table: Table, schema: Schema, footers: BoundedCache, like: DataFiles | None = None) -> None:
         self.metadata = table.metadata
         self._io = table.io
         self._name = name_of(table)
         self._verifying = VerifyingFileIO.of(table)
         self._footers = footers
-        self._columns = SchemaCache(lambda found: FileColumns(found, self.metadata, schema))
+        made = SchemaCache(lambda found: FileColumns(found, self.metadata, schema))
+        self._columns: SchemaCache[FileColumns] = made if like is None else like._columns
 
     def footer(self, file: TableFile) -> Footer:
         """Returns the footer of a file, which is read once."""
@@ -82,12 +84,17 @@ class DataFiles:
     def columns(self, footer: Footer) -> FileColumns:
         return self._columns[footer.schema]
 
-    def batches(self, file: TableFile, group: int, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Yields a row group in batches of so many rows, the last perhaps smaller, with these columns of the file."""
+    def batches(
+        self, file: TableFile, group: int, names: Sequence[str], rows: int, dictionaries: Sequence[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields a row group in batches of so many rows, the last perhaps smaller, with these columns of the file.
+
+        Columns of texts that are in `dictionaries` stay dictionary-encoded.
+        """
         footer = self.footer(file)
         with self._explained(file), self._opened(file) as (source, _):
             self._verify_headers(footer, group, names, source)
-            found = self._parquet(file, footer, source)
+            found = self._parquet(file, footer, source, dictionaries)
             yield from found.iter_batches(rows, row_groups=[group], columns=list(names))
 
     def group(self, file: TableFile, group: int, names: Sequence[str]) -> pa.Table:
@@ -113,11 +120,14 @@ class DataFiles:
                 f"Frazil does not read. Rewrite it as Parquet."
             )
 
-    def _parquet(self, file: TableFile, footer: Footer, source: Any) -> pq.ParquetFile:
+    def _parquet(
+        self, file: TableFile, footer: Footer, source: Any, dictionaries: Sequence[str] = ()
+    ) -> pq.ParquetFile:
         local = _is_local(file.path)
         return pq.ParquetFile(
             source,
             metadata=footer.metadata,
+            read_dictionary=list(dictionaries) or None,
             buffer_size=0 if local else _BUFFER_BYTES,
             pre_buffer=not local,
             page_checksum_verification=True,

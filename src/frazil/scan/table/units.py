@@ -40,14 +40,15 @@ class TableReading:
     serial: int
     """Other columns of the table have another number."""
 
-    def row_groups(self, file: TableFile) -> list[RowGroup]:
-        """Returns the row groups of a file that may have wanted rows."""
+    def row_groups(self, file: TableFile, bounds_ns: tuple[int, int]) -> list[RowGroup]:
+        """Returns the row groups of a file that may have wanted rows. `bounds_ns` holds for all times in the file."""
         self.files.check_format(file)
         footer = self.files.footer(file)
         bounds = self._bounds(footer)
         kept = self._matching(footer, bounds)
         starts = footer.starts.tolist()
-        first, last = bounds.first.tolist(), bounds.last.tolist()
+        first = np.maximum(bounds.first, bounds_ns[0]).tolist()
+        last = np.minimum(bounds.last, bounds_ns[1]).tolist()
         return [
             RowGroup(self, file, group, starts[group], starts[group + 1], (first[group], last[group]))
             for group in np.flatnonzero(kept).tolist()
@@ -127,7 +128,10 @@ class RowGroup:
         return found
 
     def _sources(self, columns: Sequence[str], *, few: bool = False) -> Iterator[_LoadedRows]:
-        """Yields all rows of the group, some at a time: more of them if they are small, and `few` are kept."""
+        """Yields all rows of the group, some at a time: more of them if they are small, and `few` are kept.
+
+        Columns of numbers and times are kept decoded, since many queries use them again.
+        """
         files = self.reading.files
         found = files.columns(files.footer(self.file))
         names = found.names(columns)
@@ -140,11 +144,38 @@ class RowGroup:
                 )
                 position += unit.rows
             return
-        rows = FEW * UNIT_ROWS if few and all(_is_small(field.type) for field in target) else UNIT_ROWS
+        kept: dict[str, list[pa.Array]] = {name: [] for name in columns if _is_small(target.field(name).type)}
+        small = len(kept) == len(columns)
+        rows = FEW * UNIT_ROWS if few and small else UNIT_ROWS
+        if small and (decoded := self._kept(columns)) is not None:
+            for batch in decoded.to_batches(max_chunksize=rows):
+                yield _LoadedRows(self, position, batch)
+                position += len(batch)
+            return
         for batch in files.batches(self.file, self.number, names, rows):
             self.reading.tally.bytes(batch.nbytes)
-            yield _LoadedRows(self, position, found.convert(batch, columns, target, self.constants))
+            converted = found.convert(batch, columns, target, self.constants)
+            for name, chunks in kept.items():
+                chunks.append(converted.column(name))
+            yield _LoadedRows(self, position, converted)
             position += len(batch)
+        for name, chunks in kept.items():
+            column = pa.chunked_array(chunks, target.field(name).type)
+            self.reading.groups.keep(self._key(name), column, int(column.nbytes))
+
+    def _kept(self, columns: Sequence[str]) -> pa.Table | None:
+        """Returns the columns of the group if all of them are kept decoded."""
+        found = []
+        for name in columns:
+            column = self.reading.groups.find(self._key(name))
+            self.reading.tally.looked_up(hit=column is not None)
+            if column is None:
+                return None
+            found.append(column)
+        return pa.Table.from_arrays(found, schema=self.reading.reader.selected(columns))
+
+    def _key(self, column: str) -> tuple[object, ...]:
+        return (self.reading.serial, *self.file.key, self.number, column)
 
     @property
     def constants(self) -> dict[int, object]:
@@ -169,8 +200,9 @@ class RowGroup:
         return pa.RecordBatch.from_arrays(arrays, schema=target)
 
     def _column(self, name: str) -> pa.ChunkedArray:
-        key = (self.reading.serial, self.file.path, self.number, name)
-        return self.reading.groups.get(key, lambda: self._decoded(name), lambda column: int(column.nbytes))
+        return self.reading.groups.get(
+            self._key(name), lambda: self._decoded(name), lambda column: int(column.nbytes)
+        )
 
     def _decoded(self, name: str) -> pa.ChunkedArray:
         files = self.reading.files

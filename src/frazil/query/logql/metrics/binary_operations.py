@@ -66,7 +66,7 @@ class _Groups:
 
     def key(self, labels: SeriesLabels) -> SeriesLabels:
         if self.matching is None:
-            return labels
+            return _filled(labels)
         names = frozenset(self.matching.labels)
         return _filled(labels_by(labels, names)) if self.matching.on else labels_without(labels, names)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from frazil.query.logql.metrics.matrix import Matrix, SeriesLabels, merged
+from frazil.query.logql.metrics.matrix import Matrix, SeriesLabels
 from frazil.query.logql.parse.metric_tree import LabelReplace
 from frazil.query.logql.regexes import anchored, groups_of, replacement_parts
 
@@ -14,7 +14,7 @@ def replace_label(node: LabelReplace, matrix: Matrix) -> Matrix:
     sources = sorted({dict(labels).get(node.source, "") for labels in matrix.series})
     made = dict(zip(sources, _replacements(node, sources), strict=True))
     series = [_replaced(labels, node.target, made[dict(labels).get(node.source, "")]) for labels in matrix.series]
-    return merged(Matrix(series, matrix.values, matrix.present))
+    return Matrix(series, matrix.values, matrix.present)
 
 
 def _replacements(node: LabelReplace, sources: list[str]) -> list[str | None]:

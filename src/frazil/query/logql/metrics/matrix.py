@@ -63,7 +63,7 @@ def numbered(keys: Iterable[SeriesLabels]) -> tuple[NDArray[np.intp], list[Serie
 
 
 def merged(matrix: Matrix) -> Matrix:
-    """Makes one series of those with the same labels, which must not have samples at the same step."""
+    """Makes one series of those with the same labels. Where several have a sample, the last one counts."""
     groups, keys = numbered(matrix.series)
     if len(keys) == len(matrix.series):
         return matrix

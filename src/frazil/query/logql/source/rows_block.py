@@ -60,6 +60,7 @@ class RowsBlock:
         self._rules = rules
         self._times = times_ns
         self._streams = streams
+        self._metadata: dict[str, Column] = {}
 
     @property
     def rows(self) -> int:
@@ -113,7 +114,7 @@ class RowsBlock:
         kinds = numbers_of_rows * 2 + self._pushed
         streams: dict[tuple[tuple[str, str], ...], int] = {}
         numbers = np.full(2 * len(firsts), ABSENT, np.int32)
-        for kind in np.unique(kinds).tolist():
+        for kind in np.flatnonzero(np.bincount(kinds)).tolist():
             found = entries.map_of(int(firsts[kind // 2]))
             labels = self._rules.of_push(found) if kind % 2 else self._rules.of_resource(found)
             numbers[kind] = streams.setdefault(tuple(sorted(labels.items())), len(streams))
@@ -160,6 +161,11 @@ class RowsBlock:
         return self._names
 
     def metadata(self, name: str) -> Column:
+        if name not in self._metadata:
+            self._metadata[name] = self._made(name)
+        return self._metadata[name]
+
+    def _made(self, name: str) -> Column:
         found = self._of_attributes(name)
         if name == DETECTED_LEVEL:
             if self._rules.discover_levels and self._has(name):

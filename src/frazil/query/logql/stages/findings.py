@@ -62,6 +62,8 @@ class Findings:
         self.faults: dict[int, tuple[str, str | None]] = {}
         self.missing: dict[str, list[int]] = {}
         """Lines that do not have what a label was to be made of; it is empty there."""
+        self.missing_replaces = False
+        """Whether such an empty label takes the place of what an earlier parser found."""
 
     def add(self, line: int, name: str, value: str) -> None:
         self._labels.setdefault(name, {}).setdefault(line, value)
@@ -130,7 +132,7 @@ def apply(
             frame.extract(name, spread(column, line_of_row), replaces=replaces)
     for name, missed in findings.missing.items():
         if name in wanted:
-            frame.add_empty(name, _rows_of(missed, line_of_row, len(lines)))
+            frame.add_empty(name, _rows_of(missed, line_of_row, len(lines)), replaces=findings.missing_replaces)
     _mark(frame, findings, line_of_row, len(lines))
     return line_of_row
 

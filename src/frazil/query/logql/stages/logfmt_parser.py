@@ -38,7 +38,13 @@ def parse_logfmt(stage: LogfmtParser, frame: Frame, wanted: Wanted) -> None:
         return
     labels = [(each.label, label_name(logfmt_key(each.source))) for each in stage.extractions if each.label in wanted]
     if labels or stage.strict:
-        apply(frame, wanted, lambda lines, findings: _find_listed(lines, findings, stage, labels), filled=False)
+        apply(
+            frame,
+            wanted,
+            lambda lines, findings: _find_listed(lines, findings, stage, labels),
+            filled=False,
+            replaces=True,
+        )
 
 
 class _Mistake(Exception):
@@ -65,6 +71,7 @@ def _find_all(lines: list[str], findings: Findings, stage: LogfmtParser, wanted:
 
 
 def _find_listed(lines: list[str], findings: Findings, stage: LogfmtParser, labels: list[tuple[str, str]]) -> None:
+    findings.missing_replaces = True
     sources = {source for _, source in labels}
     for number, line in enumerate(lines):
         values: dict[str, str] = {}

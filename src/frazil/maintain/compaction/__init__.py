@@ -1,0 +1,1 @@
+"""Compaction: merges many small data files into few large ones."""

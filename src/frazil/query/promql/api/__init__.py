@@ -1,0 +1,1 @@
+"""Answers the requests of Prometheus's HTTP API."""

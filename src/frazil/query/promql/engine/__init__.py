@@ -1,0 +1,1 @@
+"""Evaluates trees and answers whole queries."""

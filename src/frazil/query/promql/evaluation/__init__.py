@@ -1,0 +1,1 @@
+"""Defines what an evaluation works with: matrices, selected samples, options, annotations."""

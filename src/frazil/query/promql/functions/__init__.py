@@ -1,0 +1,1 @@
+"""Evaluates functions over vectors and ranges."""

@@ -1,0 +1,1 @@
+"""Computes with native histograms: one value of a series that is a whole distribution."""

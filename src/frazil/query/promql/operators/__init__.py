@@ -1,0 +1,1 @@
+"""Evaluates aggregations and binary operators."""

@@ -1,0 +1,1 @@
+"""Finds the samples of series in table and log."""

@@ -1,0 +1,1 @@
+"""Computes functions over windows of samples, for many series and steps at once."""

@@ -1,0 +1,1 @@
+"""Answers Tempo's and Jaeger's requests over HTTP."""

@@ -1,0 +1,1 @@
+"""Turns the spans that a pipeline finds into series of numbers."""

@@ -1,0 +1,1 @@
+"""Checks a tree: types, operators and limits, and what Tempo parses and then refuses."""

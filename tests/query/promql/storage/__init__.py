@@ -1,0 +1,1 @@
+"""Tests of where PromQL finds its samples."""
