@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -12,25 +11,14 @@ import pyarrow.compute as pc
 
 from frazil.config.model import Config
 from frazil.formats.otlp.logs import TOPIC
-from frazil.lake.catalog.lake import Lake
-from frazil.lake.commit.attempts import Attempt, attempt_folder, new_attempt
-from frazil.lake.commit.commit import commit_add_files
-from frazil.lake.commit.offsets import TableState
-from frazil.lake.commit.outcomes import Committed
-from frazil.lake.commit.ranges import Range
-from frazil.lake.tables.opening import open_base_table
-from frazil.lake.write.data_files import DataFileWriter
-from frazil.log.topics.schemas import TopicSchemas
 from frazil.query.logql.source.label_rules import LabelRules
 from frazil.query.logql.source.log_rows import LogRows
-from frazil.scan.decode import DecodingRules, RowDecoder
-from frazil.scan.log_location import LogLocation
 from frazil.scan.read_api import read
-from frazil.store import open_store
 from tests.conformance.logql_script import Case, Line
 from tests.doors.loki.support import PATH, snappy
 from tests.doors.telemetry.support import Served, run, settings
 from tests.formats.loki.support import message
+from tests.query.logql.moving import move_lines
 from tests.query.logql.table_scanner import TableScanner
 
 ZERO_NS = 1_800_000_000 * 1_000_000_000
@@ -86,32 +74,8 @@ async def _push(served: Served, tenant: str, lines: list[Line]) -> None:
 
 
 def _move(config: Config, served: Served) -> None:
-    """Moves what is in the log to the table, as a mover does."""
     (writer,) = [each for each in served.log.writers if each.topic == TOPIC]
-    writer.seal_all()
-    store = open_store(config.store, config.data_dir)
-    lake = Lake(config)
-    columns = TopicSchemas(store, TOPIC).known().schema
-    partition, end = writer.partition, writer.next_offset
-    sealed = list(LogLocation.of(config, TOPIC).reader(partition).read(0, end))
-    epoch = sealed[-1].epoch
-    table = open_base_table(lake, store, config, TOPIC, columns, {partition: 0}, {partition: epoch})
-    attempt = new_attempt(ZERO_NS // 1_000_000, random.Random(1))
-    files = DataFileWriter(table.io, table.metadata, attempt_folder(table.metadata.location, attempt), 0)
-    rows = RowDecoder(DecodingRules.of(table.metadata, None))
-    for records in sealed:
-        files.write(rows.decode(records.batch, partition, records.offset).batch)
-    state = TableState.of(table)
-    moved = Attempt(
-        id=attempt,
-        ranges=(Range(partition, 0, end, epoch),),
-        files=tuple(files.close()),
-        table_uuid=state.uuid,
-        schema_id=state.schema_id,
-        spec_id=state.spec_id,
-    )
-    assert isinstance(commit_add_files(lake, table, moved, clock=lambda: ZERO_NS // 1_000_000), Committed)
-    lake.close()
+    move_lines(config, writer)
 
 
 def _judged(

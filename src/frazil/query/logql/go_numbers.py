@@ -43,6 +43,8 @@ _MOST_NANOSECONDS = 2**63 - 1
 
 def quoted(text: str) -> str:
     """Returns the text in double quotes, escaped as Go's `%q` does it."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     return '"' + "".join(_escaped(each) for each in text) + '"'
 
 

@@ -21,6 +21,7 @@ from frazil.log.log import Log
 from frazil.log.writer.writer import PartitionWriter
 from frazil.scan.scanner import TopicScanner
 from tests.formats.loki.support import NOW, message
+from tests.query.logql.moving import move_lines
 
 T = TypeVar("T")
 SECOND = 1_000_000_000
@@ -57,7 +58,7 @@ class Context:
 
 
 class Lines:
-    """Is a context manager. It has lines in a log, and no table."""
+    """Is a context manager. It has lines in a log and, when they are moved, in a table."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.config = Config.model_validate({"data_dir": folder, **settings})
@@ -85,6 +86,16 @@ class Lines:
     def seal(self) -> None:
         assert self._writer is not None
         self._writer.seal_all()
+
+    def move(self) -> None:
+        """Moves all lines to the table."""
+        assert self._writer is not None
+        move_lines(self.config, self._writer)
+
+    def forget(self) -> None:
+        """Goes on as a new process does, which remembers nothing."""
+        self.scanner.close()
+        self.scanner, self.cache = TopicScanner(self.config), DictCache()
 
     def reply(
         self,

@@ -39,7 +39,7 @@ def patterns(request: QueryRequest, context: QueryContext) -> Reply:
         order="newest first",
     )
     templates, counts, lines = LineTemplates(), Counts(), 0
-    for block in source_of(request, context).select(selection):
+    for block in source_of(request, context).by_units(selection):
         context.check()
         _count(block, step, templates, counts)
         lines += block.rows

@@ -46,15 +46,7 @@ class LogRows:
 
     def select(self, selection: Selection) -> Iterator[RowsBlock]:
         narrow = self.rules.service_is_column and _only_services(selection) and not self._of_several
-        request = ScanRequest(
-            topic=TOPIC,
-            tenants=self.tenants,
-            start_ns=selection.start_ns,
-            end_ns=selection.end_ns,
-            where=self.predicate(selection),
-            columns=_columns(selection, self._stream_columns),
-            order=selection.order,
-        )
+        request = self._request(selection)
         scan = self.scan(request)
         if scan is None:
             return
@@ -70,6 +62,24 @@ class LogRows:
                 yield from self._block(unit.read(request.columns), selection)
             else:
                 yield from self._block(batch, selection, _services(batch))
+
+    def by_units(self, selection: Selection) -> Iterator[RowsBlock]:
+        """Yields the wanted lines. With an order, units come in that order, but the lines in them in none."""
+        request = self._request(selection)
+        scan = self.scan(request)
+        for unit in scan.units() if scan is not None else ():
+            yield from self._block(unit.read(request.columns), selection)
+
+    def _request(self, selection: Selection) -> ScanRequest:
+        return ScanRequest(
+            topic=TOPIC,
+            tenants=self.tenants,
+            start_ns=selection.start_ns,
+            end_ns=selection.end_ns,
+            where=self.predicate(selection),
+            columns=_columns(selection, self._stream_columns),
+            order=selection.order,
+        )
 
     def scan(self, request: ScanRequest) -> Scan | None:
         """Returns the scan, or None if nobody has sent a line yet."""

@@ -49,6 +49,20 @@ def test_old_lines_come_first_and_then_those_that_are_new(tmp_path: Path) -> Non
         assert client.next() == []
 
 
+def test_lines_come_once_although_they_move_to_the_table_meanwhile(tmp_path: Path) -> None:
+    with Lines(tmp_path) as lines:
+        push(lines, "a")
+        client = Client(lines)
+        assert client.next() == ["a"]
+        push(lines, "b", "c")
+        lines.move()
+        assert client.next() == ["b", "c"]
+        push(lines, "d", "e")
+        assert client.next() == ["d", "e"]
+        lines.move()
+        assert client.next() == []
+
+
 def test_nobody_has_sent_a_line_yet(tmp_path: Path) -> None:
     with Lines(tmp_path) as lines:
         client = Client(lines)
