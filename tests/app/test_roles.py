@@ -10,20 +10,25 @@ from frazil.app.roles import Role, everything, ingest, maintenance_alone, pipeli
 from frazil.config.model import Config
 from frazil.ops.metrics import create_registry
 
-CLOSED = {door: {"enabled": False} for door in ("otlp", "loki", "prometheus")}
+CLOSED = {door: {"enabled": False} for door in ("otlp", "loki", "prometheus", "tempo")}
 KAFKA = {"bootstrap_servers": ["localhost:9092"], "topics": ["orders"]}
 
 
 @pytest.mark.parametrize(
     ("role", "settings", "parts"),
     [
-        (everything, {}, ["log", "pipeline", "buffer", "telemetry", "topics", "query"]),
-        (everything, {"kafka": KAFKA}, ["log", "pipeline", "buffer", "kafka", "telemetry", "topics", "query"]),
+        (everything, {}, ["log", "pipeline", "buffer", "telemetry", "topics", "query", "tempo grpc"]),
+        (
+            everything,
+            {"kafka": KAFKA},
+            ["log", "pipeline", "buffer", "kafka", "telemetry", "topics", "query", "tempo grpc"],
+        ),
         (everything, {"pipeline": {"enabled": False}, **CLOSED}, ["log", "buffer", "topics", "query"]),
         (ingest, {"kafka": KAFKA, **CLOSED}, ["log", "buffer", "kafka", "topics"]),
         (ingest, {}, ["log", "buffer", "telemetry", "topics"]),
         (pipeline_alone, {"kafka": KAFKA}, ["pipeline"]),
-        (query_alone, {"kafka": KAFKA}, ["query"]),
+        (query_alone, {"kafka": KAFKA}, ["query", "tempo grpc"]),
+        (query_alone, CLOSED, ["query"]),
         (maintenance_alone, {"maintenance": {"enabled": False}}, ["maintenance"]),
     ],
 )

@@ -18,7 +18,7 @@ TIMEOUT_SECONDS = 60
 
 _commands = ForkedCommands()
 
-NO_TELEMETRY = {f"FRAZIL__{door}__ENABLED": "false" for door in ("OTLP", "LOKI", "PROMETHEUS", "DANUBE")}
+NO_TELEMETRY = {f"FRAZIL__{door}__ENABLED": "false" for door in ("OTLP", "LOKI", "PROMETHEUS", "TEMPO", "DANUBE")}
 
 
 def environment(**settings: str) -> dict[str, str]:

@@ -211,6 +211,11 @@ def test_a_scan_that_has_enough_reads_no_other_file(tmp_path: Path) -> None:
         assert ids_of(newest) == [49, 48, 47]
         assert newest.statistics.rows_read == 10
         assert newest.statistics.rows_out == 3
+        for text, expected in (("newest first", {3, 4}), ("oldest first", {0, 1})):
+            scan = scanner.scan(ScanRequest(TOPIC, None, order=_order(text), max_files=2))
+            assert {row // 10 for row in ids_of(scan)} == expected
+            assert (scan.statistics.files, scan.statistics.files_unread) == (2, 3)
+        assert scanner.scan(ScanRequest(TOPIC, None, max_files=5)).statistics.files_unread == 0
         scanner.close()
 
 

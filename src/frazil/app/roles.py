@@ -16,6 +16,7 @@ from frazil.app.parts.pipeline import MaintenancePart, PipelinePart
 from frazil.app.parts.ports import PortsPart
 from frazil.app.parts.query import QueryPart
 from frazil.app.parts.telemetry import TelemetryPart
+from frazil.app.parts.tempo_grpc import TempoGrpcPart
 from frazil.app.parts.topics import TopicsPart
 from frazil.app.service import Part, Service
 from frazil.app.status import status_endpoint
@@ -56,7 +57,7 @@ def everything(config: Config, metrics: CollectorRegistry) -> Assembly:
     topics = TopicsPart(config, metrics, lambda: log.log)
     kafka, telemetry = _kafka(config, metrics, log), _telemetry(config, metrics, log)
     # The pipeline stops last but for the log: finishing its batch may take all the time that is left.
-    parts = (log, *pipeline, hot, *kafka, *telemetry, topics, query)
+    parts = (log, *pipeline, hot, *kafka, *telemetry, topics, query, *_tempo_grpc(config, metrics, query))
     endpoints = (*hot.endpoints, *topics.endpoints, *query.endpoints)
     return Assembly(
         parts, endpoints, [part.contributions for part in telemetry], optional=[part.name for part in pipeline]
@@ -76,7 +77,7 @@ def ingest(config: Config, metrics: CollectorRegistry) -> Assembly:
 def query_alone(config: Config, metrics: CollectorRegistry) -> Assembly:
     """Answers queries from object store and catalog, and from WALs of other processes in the same data folder."""
     query = QueryPart(config, metrics)
-    return Assembly((query,), query.endpoints)
+    return Assembly((query, *_tempo_grpc(config, metrics, query)), query.endpoints)
 
 
 def _kafka(config: Config, metrics: CollectorRegistry, log: LogPart) -> list[KafkaPart]:
@@ -85,6 +86,10 @@ def _kafka(config: Config, metrics: CollectorRegistry, log: LogPart) -> list[Kaf
 
 def _telemetry(config: Config, metrics: CollectorRegistry, log: LogPart) -> list[TelemetryPart]:
     return [TelemetryPart(config, metrics, lambda: log.log)] if config.takes_telemetry else []
+
+
+def _tempo_grpc(config: Config, metrics: CollectorRegistry, query: QueryPart) -> list[TempoGrpcPart]:
+    return [TempoGrpcPart(config, metrics, lambda: query.room)] if config.tempo.enabled else []
 
 
 def pipeline_alone(config: Config, metrics: CollectorRegistry) -> Assembly:

@@ -36,6 +36,9 @@ class ScanRequest:
     """These columns, in this order; None stands for all."""
     order: Order = "none"
     limit: int | None = None
+    max_files: int | None = None
+    """Of the files of the table that may have wanted rows, no more than these are read: with the order "newest first"
+    those that end last, else those that begin first. The statistics say how many are left unread."""
 
 
 @dataclass
@@ -44,6 +47,8 @@ class ScanStatistics:
 
     files: int = 0
     files_skipped: int = 0
+    files_unread: int = 0
+    """Files that may have wanted rows, and were left out because of `max_files`. Rows may be missing then."""
     units: int = 0
     rows_read: int = 0
     rows_out: int = 0

@@ -13,7 +13,7 @@ import pytest
 from google.protobuf import json_format
 
 from frazil.engine.interface import QueryRequest, Reply
-from frazil.errors import FrazilError, QueryTooLarge, RequestError
+from frazil.errors import QueryTooLarge
 from frazil.query.traceql.api import streaming
 from frazil.query.traceql.api.messages import message_class
 from frazil.query.traceql.streaming_service import StreamingService
@@ -61,18 +61,13 @@ def tenants_of(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names) or ("tenant-0",)
 
 
-def code_of(error: FrazilError) -> grpc.StatusCode:
-    wrong = isinstance(error, RequestError)
-    return grpc.StatusCode.FAILED_PRECONDITION if wrong else grpc.StatusCode.UNAVAILABLE
-
-
 def call(method: str, tenant: str = "", **fields: Any) -> list[dict[str, Any]]:
     return asyncio.run(_call(method, tenant, fields))
 
 
 async def _call(method: str, tenant: str, fields: dict[str, Any]) -> list[dict[str, Any]]:
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers([StreamingService(DirectRoom(read_spans(SPANS)), tenants_of, code_of)])
+    server.add_generic_rpc_handlers([StreamingService(DirectRoom(read_spans(SPANS)), tenants_of)])
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     known = streaming.METHODS.get(method) or streaming.METHODS["Search"]

@@ -15,6 +15,7 @@ from frazil.web.ports.listeners import check_settings
     [
         ({"loki": {"port": 9090}}, "prometheus.port: 9090 is that of loki already"),
         ({"otlp": {"grpc": {"port": 4318}}}, "otlp.grpc.port: 4318 is that of otlp.http already"),
+        ({"tempo": {"port": 9095}}, "tempo.grpc.port: 9095 is that of tempo already"),
         ({"server": {"port": 3100}}, "loki.port: 3100 is that of server already"),
         ({"loki": {"port": 9090}, "prometheus": {"host": "0.0.0.0"}}, "prometheus.port: 9090 is that of loki"),
         ({"danube": {"port": 8080}}, "danube.port: 8080 is that of server already"),

@@ -50,6 +50,10 @@ class QueryPart:
         apis = (endpoint for port, routes in QUERY_APIS.items() for endpoint in self._apis.of(port, routes))
         return [*self._api.endpoints, *apis, self._tail.contribution]
 
+    @property
+    def room(self) -> QueryRoom:
+        return self._room
+
     async def start(self) -> None:
         """Return at once. The first query waits for what is not loaded yet."""
         self._warming = asyncio.create_task(self._warm())

@@ -8,8 +8,10 @@ from typing import Any, Protocol
 import grpc
 
 from frazil.engine.interface import QueryRequest
-from frazil.errors import FrazilError
 from frazil.query.traceql.api.streaming import ANSWER, METHODS, SERVICE
+from frazil.web.failures import failure_of
+from frazil.web.grpc.codes import code_of
+from frazil.web.grpc.error_details import details
 
 PORT = "tempo"
 TENANT = "x-scope-orgid"
@@ -44,18 +46,12 @@ class Room(Protocol):
 class StreamingService(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Add it to a server of `grpc.aio`.
 
-    `tenants_of` says whose rows the values of the tenant's header let see, and `code_of` how an error is told.
+    `tenants_of` says whose rows the values of the tenant's header let see.
     """
 
-    def __init__(
-        self,
-        room: Room,
-        tenants_of: Callable[[Sequence[str]], tuple[str, ...]],
-        code_of: Callable[[FrazilError], grpc.StatusCode],
-    ) -> None:
+    def __init__(self, room: Room, tenants_of: Callable[[Sequence[str]], tuple[str, ...]]) -> None:
         self._room = room
         self._tenants_of = tenants_of
-        self._code_of = code_of
 
     def service(self, handler_call_details: Any) -> Any:
         path: str = handler_call_details.method
@@ -67,8 +63,11 @@ class StreamingService(grpc.GenericRpcHandler):  # type: ignore[misc]
             try:
                 async for message in self._answer(path, body, context):
                     yield message
-            except FrazilError as error:
-                await context.abort(self._code_of(error), error.for_clients() or "internal error")
+            except grpc.aio.AbortError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
+                failure = failure_of(error)
+                await context.abort(code_of(failure.kind), details(failure.reason))
 
         # Messages are passed on as bytes.
         return grpc.unary_stream_rpc_method_handler(call)
@@ -82,7 +81,7 @@ class StreamingService(grpc.GenericRpcHandler):  # type: ignore[misc]
             if reply.status != 200:
                 text = b"".join([piece async for piece in reply]).decode("utf-8", "replace")
                 code = _CODES.get(reply.status, grpc.StatusCode.INTERNAL)
-                await context.abort(code, text)
+                await context.abort(code, details(text))
             waiting = bytearray()
             async for piece in reply:
                 waiting += piece

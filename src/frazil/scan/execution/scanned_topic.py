@@ -29,7 +29,7 @@ from frazil.scan.log_location import LogLocation
 from frazil.scan.log_rows.decoding import LogDecoder
 from frazil.scan.log_rows.tail_blocks import TailBlocks
 from frazil.scan.log_rows.units import LogReading, LogUnit
-from frazil.scan.planning.pruning import matching_files
+from frazil.scan.planning.pruning import foremost_files, matching_files
 from frazil.scan.predicates.arrow import check
 from frazil.scan.predicates.simplify import all_of
 from frazil.scan.predicates.terms import columns_of
@@ -131,7 +131,7 @@ class ScannedTopic:
         )
         return TopicScan(
             reader,
-            self._files(cut.plan, cut.rules, reader, time, tally) if cut.plan is not None else None,
+            self._files(cut.plan, cut.rules, reader, time, tally, request) if cut.plan is not None else None,
             partial(self._log_units, cut, reader, time, tally),
             partial(self._log_offsets, cut, reader, tally) if _needs_offsets_only(cut.rules, reader) else None,
             cut.offsets,
@@ -205,12 +205,19 @@ class ScannedTopic:
         return RowFilter(tenants, within, request.where, columns_of(request.where, schema.names))
 
     def _files(
-        self, plan: TablePlan, rules: RowRules, reader: RowReader, time: TimeColumn | None, tally: Tally
+        self,
+        plan: TablePlan,
+        rules: RowRules,
+        reader: RowReader,
+        time: TimeColumn | None,
+        tally: Tally,
+        request: ScanRequest,
     ) -> ChosenFiles:
         index = plan.files.index
         bounds = plan.bounds(time) if time is not None else None
-        places = np.flatnonzero(matching_files(index, plan.table.metadata, reader.schema, reader.filter, bounds))
-        tally.files(len(places), len(index) - len(places))
+        matching = np.flatnonzero(matching_files(index, plan.table.metadata, reader.schema, reader.filter, bounds))
+        places = foremost_files(matching, bounds, request.max_files, newest=request.order == "newest first")
+        tally.files(len(places), len(index) - len(matching), len(matching) - len(places))
         key = (rules.serial, self._topic, *_tenants_key(reader.filter))
         reading = TableReading(plan.reader, reader, time, self._memory.groups, tally, key, rules.serial)
         return ChosenFiles(reading, places, plan.file, bounds)

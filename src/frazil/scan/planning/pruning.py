@@ -78,6 +78,16 @@ def matching_files(
     return found & _in_partitions(index, metadata, rows, predicate, columns)
 
 
+def foremost_files(places: Integers, times: TimeBounds | None, most: int | None, *, newest: bool) -> Integers:
+    """Returns at most so many of the files: those that end last, or those that begin first."""
+    if most is None or len(places) <= most:
+        return places
+    if times is None:
+        return places[:most]
+    order = np.argsort(-times.last[places] if newest else times.first[places], kind="stable")
+    return np.sort(places[order[:most]])
+
+
 def _columns(predicate: Predicate, rows: pa.Schema, table: Schema) -> dict[str, tuple[int, PrimitiveType]]:
     """Returns id and type of the columns that the predicate uses and the table has statistics for."""
     found = {}

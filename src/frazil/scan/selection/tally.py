@@ -28,10 +28,11 @@ class Tally:
         with self._lock:
             self.statistics.bytes_read += int(count)
 
-    def files(self, read: int, skipped: int) -> None:
+    def files(self, read: int, skipped: int, unread: int) -> None:
         with self._lock:
             self.statistics.files += read
             self.statistics.files_skipped += skipped
+            self.statistics.files_unread += unread
 
     def log(self, rows: int) -> None:
         with self._lock:

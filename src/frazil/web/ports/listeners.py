@@ -39,6 +39,9 @@ def listeners(config: Config) -> list[Listener]:
     for name, api in apis:
         if api.enabled:
             found.append(Listener(name, name, api.host, api.port, api.max_connections, api.tls, f"{name}.tls"))
+    if config.tempo.enabled:
+        at, tls = config.tempo.grpc, config.tempo.tls
+        found.append(Listener("tempo grpc", "tempo.grpc", at.host, at.port, at.max_connections, tls, "tempo.tls"))
     return found
 
 

@@ -28,8 +28,8 @@ class NoCache:
 
 
 class Context:
-    def __init__(self, table: pa.Table) -> None:
-        self.config = Config()
+    def __init__(self, table: pa.Table, config: Config | None = None) -> None:
+        self.config = config or Config()
         self.scanner = MemoryScanner(table)
         self.cache = NoCache()
         self.statistics = QueryStatistics()
@@ -44,8 +44,9 @@ class Context:
 class Api:
     """Finds the route of a path, and calls its function."""
 
-    def __init__(self, table: pa.Table, tenant: str = "tenant-0") -> None:
+    def __init__(self, table: pa.Table, tenant: str = "tenant-0", **settings: Any) -> None:
         self._table = table
+        self._config = Config.model_validate(settings)
         self._tenant = tenant
 
     def get(self, path: str, /, *, accept: str = "", **parameters: Any) -> Reply:
@@ -55,7 +56,7 @@ class Api:
                 headers = {"accept": accept} if accept else {}
                 request = QueryRequest("GET", path, found, query, headers, b"", (self._tenant,), "tempo")
                 module, _, function = route.answer.partition(":")
-                reply: Reply = getattr(import_module(module), function)(request, Context(self._table))
+                reply: Reply = getattr(import_module(module), function)(request, Context(self._table, self._config))
                 return reply
         raise LookupError(path)
 

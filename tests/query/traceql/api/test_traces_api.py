@@ -78,6 +78,23 @@ def test_an_unknown_trace(api: Api) -> None:
     assert message.startswith(b"\x0a\x00")
 
 
+def test_of_a_trace_that_is_too_large_a_part_is_returned() -> None:
+    spans = "\n".join(f"1 {number:x} - name={'x' * 1000} start={number}" for number in range(1, 2001))
+    api = Api(read_spans(spans), tempo={"max_trace_mb": 1})
+    assert api.error("/api/traces/1") == (422, "trace exceeds max size (max bytes: 1048576)\n")
+    found = api.json("/api/v2/traces/1")
+    assert found["status"] == "PARTIAL"
+    assert found["message"] == "Trace exceeds maximum size of 1048576 bytes, a partial trace is returned"
+    shown = sum(len(scope["spans"]) for each in found["trace"]["resourceSpans"] for scope in each["scopeSpans"])
+    assert 500 < shown < 1200
+    reply = api.get("/api/v2/traces/1", accept="application/protobuf")
+    message = message_class("TraceByIDResponse").FromString(b"".join(reply.body))
+    assert json_format.MessageToDict(message)["message"] == found["message"]
+    assert json_format.MessageToDict(message)["status"] == "PARTIAL"
+    status, text = api.error("/jaeger/api/traces/1")
+    assert (status, "trace exceeds max size" in text) == (422, True)
+
+
 @pytest.mark.parametrize("version", ["/api/traces/", "/api/v2/traces/"])
 @pytest.mark.parametrize(
     ("path", "parameters", "message"),

@@ -97,6 +97,24 @@ def test_wherever_spans_are_the_answer_is_the_same(tmp_path: Path, spans: pa.Tab
         scanner.close()
 
 
+def test_a_lookup_says_what_it_left_out(tmp_path: Path, spans: pa.Table) -> None:
+    with World(tmp_path) as world:
+        for start in (0, 16, 32):
+            world.append(TOPIC, spans.slice(start, 16).combine_chunks().to_batches()[0])
+            world.seal(TOPIC)
+            world.move(TOPIC)
+        scanner = TopicScanner(world.config)
+        source = ScannedSpans(scanner, TENANTS, NoBudget())
+        ids = [trace_id("1")]
+        whole = source.lookup(ids, None, None, SCHEMA.names, most_bytes=10**6, most_files=3)
+        assert (len(whole.table), whole.too_large, whole.files_unread) == (4, False, 0)
+        bounded = source.lookup(ids, None, None, SCHEMA.names, most_files=2)
+        assert (len(bounded.table) < 4, bounded.too_large, bounded.files_unread) == (True, False, 1)
+        cut = source.lookup(ids, None, None, SCHEMA.names, most_bytes=1)
+        assert (len(cut.table), cut.too_large) == (0, True)
+        scanner.close()
+
+
 def test_before_the_first_span_nothing_is_found(tmp_path: Path) -> None:
     scanner = TopicScanner(local_config(tmp_path))
     source = ScannedSpans(scanner, TENANTS, NoBudget())

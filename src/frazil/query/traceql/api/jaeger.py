@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from frazil.engine.interface import Answer, QueryContext, QueryRequest, Reply
 from frazil.formats.otlp.spans import SCHEMA
+from frazil.query.traceql.api.bounded_lookup import look_up
 from frazil.query.traceql.api.jaeger_json import jaeger_trace
 from frazil.query.traceql.api.parameters import Parameters
 from frazil.query.traceql.api.replies import JSON, RequestRefused
@@ -23,10 +24,10 @@ from frazil.query.traceql.api.trace_messages import trace_message
 from frazil.query.traceql.api.traces import trace_id
 from frazil.query.traceql.engine.dependencies import service_calls
 from frazil.query.traceql.engine.fields import columns_of
-from frazil.query.traceql.engine.search import search
+from frazil.query.traceql.engine.search import TRACE_MARGIN_NS, search
 from frazil.query.traceql.engine.seeds import TRUE
 from frazil.query.traceql.engine.spans import Spans
-from frazil.query.traceql.engine.traces import assemble
+from frazil.query.traceql.engine.traces import Traces, assemble
 from frazil.query.traceql.errors import TraceQLError
 from frazil.query.traceql.parse.durations import format_duration
 from frazil.query.traceql.parse.literals import write_text
@@ -116,7 +117,7 @@ def _operations_of(spans: Spans) -> frozenset[tuple[str, str]]:
 
 @_enveloped
 def trace(request: QueryRequest, context: QueryContext) -> Reply:
-    found = _read(request, context, [trace_id(request.path_parameters["id"])])
+    found = _by_ids(request, context, [trace_id(request.path_parameters["id"])])
     if not found:
         raise RequestRefused("trace not found", 404)
     return _envelope(found)
@@ -126,7 +127,7 @@ def trace(request: QueryRequest, context: QueryContext) -> Reply:
 def traces(request: QueryRequest, context: QueryContext) -> Reply:
     parameters = Parameters(request)
     if ids := parameters.texts("traceID"):
-        found = _read(request, context, [trace_id(each) for each in ids])
+        found = _by_ids(request, context, [trace_id(each) for each in ids])
         if not found:
             raise RequestRefused("trace not found", 404)
         return _envelope(found)
@@ -142,14 +143,20 @@ def traces(request: QueryRequest, context: QueryContext) -> Reply:
         raise RequestRefused("parameter 'start' must be before 'end'")
     parts = search(query.body, spans_of(request, context), context, start, end, limit)
     own = [part.traces.ids[number].as_py() for part in parts for number in part.numbers]
-    return _envelope(_read(request, context, own))
+    if not own:
+        return _envelope([])
+    found = spans_of(request, context).traces(own, start - TRACE_MARGIN_NS, end + TRACE_MARGIN_NS, SCHEMA.names)
+    return _envelope(_shown(context, assemble(found), own))
 
 
-def _read(request: QueryRequest, context: QueryContext, ids: list[bytes]) -> list[Any]:
+def _by_ids(request: QueryRequest, context: QueryContext, ids: list[bytes]) -> list[Any]:
+    found = look_up(ids, spans_of(request, context), context, None, None)
+    found.check_whole()
+    return _shown(context, found.traces, ids)
+
+
+def _shown(context: QueryContext, found: Traces, ids: list[bytes]) -> list[Any]:
     """Returns traces in the order of their ids here."""
-    if not ids:
-        return []
-    found = assemble(spans_of(request, context).traces(ids, None, None, SCHEMA.names))
     context.hold(found.table.nbytes)
     rows = {each: number for number, each in enumerate(found.ids.to_pylist())}
     shown = []

@@ -41,7 +41,7 @@ def range_answer(request: QueryRequest, context: QueryContext) -> Json:
     step = parameters.step_ns(start, end)
     if start > end:
         raise RequestRefused("end must be greater than start")
-    _check_range(start, end)
+    check_range(start, end)
     check_steps(start, end, step, MOST_STEPS)
     query, metrics = _read(parameters, syntax_prefix="")
     grid = Grid.over(start, end, step)
@@ -58,7 +58,7 @@ def instant_answer(request: QueryRequest, context: QueryContext) -> Json:
     start, end = parameters.metrics_range()
     if start >= end:
         raise RequestRefused("end must be greater than start")
-    _check_range(start, end)
+    check_range(start, end)
     _, metrics = _read(parameters, syntax_prefix="compiling query: ")
     source = spans_of(request, context)
     series = evaluate(metrics, Question(source, context, Grid.instant(start, end), 0))
@@ -79,7 +79,7 @@ def _read(parameters: Parameters, syntax_prefix: str) -> tuple[Query, Metrics]:
     return query, query.body
 
 
-def _check_range(start: int, end: int) -> None:
+def check_range(start: int, end: int) -> None:
     if end - start > MOST_NS:
         raise RequestRefused("metrics query time range exceeds the maximum allowed duration of 24h0m0s")
 

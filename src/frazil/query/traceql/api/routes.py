@@ -23,6 +23,7 @@ ROUTES: list[QueryRoute] = [
     _route("/api/v2/search/tag/{tag:path}/values", "tag_values:typed_tag_values", "Returns values with their types."),
     _route("/api/metrics/query_range", "metrics:query_range", "Returns series of samples."),
     _route("/api/metrics/query", "metrics:query_instant", "Returns one number for each series."),
+    _route("/api/metrics/summary", "summary:metrics_summary", "Returns counts, errors and latencies of groups."),
     _route("/jaeger/api/services", "jaeger:services", "Returns the services that sent spans."),
     _route("/jaeger/api/services/{service:path}/operations", "jaeger:operations_of_service", "Returns span names."),
     _route("/jaeger/api/operations", "jaeger:operations", "Returns names and kinds of spans."),

@@ -9,7 +9,7 @@ from google.protobuf import json_format
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from frazil.engine.interface import QueryContext, QueryRequest, Reply
-from frazil.formats.otlp.spans import SCHEMA
+from frazil.query.traceql.api.bounded_lookup import LookedUp, look_up
 from frazil.query.traceql.api.messages import message_class
 from frazil.query.traceql.api.parameters import SECOND, Parameters
 from frazil.query.traceql.api.replies import (
@@ -25,20 +25,25 @@ from frazil.query.traceql.api.trace_messages import trace_message
 from frazil.query.traceql.api.values_json import Json
 from frazil.query.traceql.engine.pipelines import condition
 from frazil.query.traceql.engine.search import TRACE_MARGIN_NS
-from frazil.query.traceql.engine.traces import assemble
 from frazil.query.traceql.errors import TraceQLInvalid
 from frazil.query.traceql.parse.parser import parse
 from frazil.query.traceql.parse.tree import Expression, Filter, Pipeline
 from frazil.query.traceql.validate.check import validate
 
 _MODES = frozenset({"", "all", "blocks", "ingesters", "external"})
+_PARTIAL = 1
+"""The number of this status in Tempo's messages."""
 
 
 @refusing()
 def trace_v1(request: QueryRequest, context: QueryContext) -> Reply:
-    trace, _ = _trace(request, context)
-    if trace is None:
+    """This version cannot say that a trace is not whole, so it returns whole ones only."""
+    looked, _ = _look_up(request, context)
+    looked.check_whole(ending="\n")
+    table = looked.traces.table
+    if not len(table):
         return text_reply("", 404)
+    trace = trace_message(table, context.check)
     if wants_protobuf(request):
         return protobuf_reply(trace)
     return json_reply({"batches": _resource_spans(trace)})
@@ -47,7 +52,12 @@ def trace_v1(request: QueryRequest, context: QueryContext) -> Reply:
 @refusing("invalid TraceQL query: ")
 def trace_v2(request: QueryRequest, context: QueryContext) -> Reply:
     """An unknown trace is an empty one here."""
-    trace, inspected = _trace(request, context, _wanted(Parameters(request).text("q")))
+    wanted = _wanted(Parameters(request).text("q"))
+    looked, inspected = _look_up(request, context)
+    found = looked.traces
+    table = found.table if wanted is None else found.table.filter(pa.array(condition(wanted).test(found)))
+    trace = trace_message(table, context.check) if len(table) else None
+    problem = _problem(looked)
     if wants_protobuf(request):
         message = message_class("TraceByIDResponse")()
         # The field must be there even if it is empty: Grafana reads from it without asking.
@@ -55,28 +65,32 @@ def trace_v2(request: QueryRequest, context: QueryContext) -> Reply:
         message.metrics.inspectedBytes = inspected
         if trace is not None:
             message.trace.MergeFromString(trace.SerializeToString())
+        if problem:
+            message.status, message.message = _PARTIAL, problem
         return protobuf_reply(message)
     metrics = {"inspectedBytes": str(inspected)} if inspected else {}
-    return json_reply(
-        {"trace": {} if trace is None else {"resourceSpans": _resource_spans(trace)}, "metrics": metrics}
-    )
+    partial = {"status": "PARTIAL", "message": problem} if problem else {}
+    shown = {} if trace is None else {"resourceSpans": _resource_spans(trace)}
+    return json_reply({"trace": shown, "metrics": metrics} | partial)
 
 
-def _trace(
-    request: QueryRequest, context: QueryContext, wanted: Expression | None = None
-) -> tuple[TracesData | None, int]:
-    """Returns the trace, or the spans of it that are wanted, and how many bytes were read to find it."""
+def _problem(looked: LookedUp) -> str:
+    """Says why spans of the trace may be missing; empty if it is whole."""
+    size = f"Trace exceeds maximum size of {looked.most_bytes} bytes, a partial trace is returned"
+    return ". ".join(([size] if looked.too_large else []) + ([looked.unsearched] if looked.unsearched else []))
+
+
+def _look_up(request: QueryRequest, context: QueryContext) -> tuple[LookedUp, int]:
+    """Returns the trace, and how many bytes were read to find it."""
     own = trace_id(request.path_parameters["id"])
     parameters = Parameters(request)
     start, end = _range(parameters)
     if parameters.text("mode") not in _MODES:
         raise RequestRefused(f"invalid value for mode {parameters.text('mode')}")
     source = spans_of(request, context)
-    found = assemble(source.traces([own], start, end, SCHEMA.names))
+    found = look_up([own], source, context, start, end)
     context.check()
-    table = found.table if wanted is None else found.table.filter(pa.array(condition(wanted).test(found)))
-    trace = trace_message(table, context.check) if len(table) else None
-    return trace, int(search_metrics(source).get("inspectedBytes", 0))
+    return found, int(search_metrics(source).get("inspectedBytes", 0))
 
 
 def _wanted(text: str) -> Expression | None:

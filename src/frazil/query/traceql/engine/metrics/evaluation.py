@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -90,12 +90,24 @@ def _series(node: MetricsQuery, question: Question) -> list[Series]:
     columns = ["trace_id", "timestamp", *columns_of(fields)]
     if function.name == "compare":
         columns += comparison.COLUMNS
-    whole = _needs_whole_traces(node.pipeline, fields)
-    found = _from_traces(node.pipeline, question, columns) if whole else _from_spans(node.pipeline, question, columns)
+    gather(node.pipeline, question, fields, columns, gathered)
+    return gathered.series()
+
+
+class Gatherer(Protocol):
+    def add(self, spans: Spans, rows: Ints, steps: Ints) -> None:
+        """Counts these rows of the spans, which start in these steps."""
+
+
+def gather(
+    pipeline: Pipeline, question: Question, fields: list[Field], columns: list[str], gathered: Gatherer
+) -> None:
+    """Hands over the spans that a pipeline finds in the steps of a question, with these fields and columns."""
+    whole = _needs_whole_traces(pipeline, fields)
+    found = _from_traces(pipeline, question, columns) if whole else _from_spans(pipeline, question, columns)
     for spans, rows in found:
         steps, inside = question.grid.steps_of(spans.starts[rows])
         gathered.add(spans, rows[inside], steps[inside])
-    return gathered.series()
 
 
 def _fields_of_function(function: MetricsFunction) -> list[Field]:

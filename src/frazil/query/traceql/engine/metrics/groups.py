@@ -37,6 +37,10 @@ class Groups:
         found: Ints = np.array(known, np.int64)[codes]
         return found
 
+    def combinations(self) -> list[tuple[Static, ...]]:
+        """Returns the values of each group."""
+        return list(self._numbers)
+
     def labels(self) -> list[Labels]:
         """Returns the labels of each group. A value that is missing is left out, but not all of them are."""
         found = []
