@@ -87,16 +87,16 @@ def test_all_topics_together_keep_no_more_than_there_is_room(tmp_path: Path, dec
     names = ("orders", "returns", "offers")
     with World(tmp_path) as world:
         for name in names:
-            world.append(name, rows(0, 1000))
+            world.append(name, rows(0, 10_000))
         whole = TopicScanner(world.config).scan(WANTED).table().nbytes
-        scanner = TopicScanner(world.config, memory_bytes=6 * whole)  # There is room for the tails of two.
+        scanner = TopicScanner(world.config, memory_bytes=5 * whole)  # There is room for the tails of two.
         decoded.clear()
         for name in names:
-            assert len(scanner.scan(ScanRequest(name, None)).table()) == 1000
+            assert len(scanner.scan(ScanRequest(name, None)).table()) == 10_000
         scanner.decode_new(60)
         assert len(decoded) == 3
         for name in reversed(names):
-            assert len(scanner.scan(ScanRequest(name, None)).table()) == 1000
+            assert len(scanner.scan(ScanRequest(name, None)).table()) == 10_000
         assert len(decoded) == 4  # Only the one that was used longest ago.
         scanner.close()
 
