@@ -66,3 +66,31 @@ def test_a_value_that_several_want_is_made_once() -> None:
         each.join()
     assert len(made) == 1
     assert cache.get("k", make, int) == 7
+
+
+def test_a_value_that_two_made_at_once_counts_once() -> None:
+    cache = MemoryBudget(TOTAL).cache
+    first_may_end, second_makes, second_may_end = threading.Event(), threading.Event(), threading.Event()
+
+    def make_too_large() -> int:
+        first_may_end.wait(5)
+        return TOTAL
+
+    def make_slowly() -> int:
+        second_makes.set()
+        second_may_end.wait(5)
+        return 100
+
+    first = threading.Thread(target=cache.get, args=("k", make_too_large, int))
+    second = threading.Thread(target=cache.get, args=("k", make_slowly, int))
+    first.start()
+    time.sleep(0.02)
+    second.start()  # It waits for the first, whose value is not kept.
+    time.sleep(0.02)
+    first_may_end.set()
+    first.join()
+    assert second_makes.wait(5)
+    cache.get("k", lambda: 100, int)  # Nobody is known to make it.
+    second_may_end.set()
+    second.join()
+    assert cache.nbytes == 100 + ENTRY_BYTES

@@ -109,6 +109,9 @@ class LruCache:
             room = self._room()
             if nbytes > room:
                 return
+            # One of several threads may have come too late to wait for the first, when the value was dropped at once.
+            if (before := self._kept.pop(key, None)) is not None:
+                self._bytes -= before.nbytes
             self._shrink(room - nbytes)
             self._kept[key] = _Kept(value, nbytes)
             self._bytes += nbytes

@@ -62,6 +62,7 @@ class TopicScanner:
             used = [topic for topic in self._topics.values() if topic.asked >= since]
         for topic in used:
             topic.decode_new()
+        self._bound_tails()
 
     def sealed(self, topic: str) -> SealedCut:
         """Makes a cut without the tail, for whoever knows the tail already."""
@@ -83,4 +84,17 @@ class TopicScanner:
             self._topics.move_to_end(name)
             while len(self._topics) > 1 and sum(each.nbytes for each in self._topics.values()) > self._memory.plans:
                 self._topics.popitem(last=False)
+        self._bound_tails()
         return topic
+
+    def _bound_tails(self) -> None:
+        """Makes the decoded tails of all topics together fit; those whose topic was used longest ago go first."""
+        with self._lock:
+            topics = list(self._topics.values())
+        taken = sum(topic.tail_bytes for topic in topics)
+        for topic in topics:
+            if taken <= self._memory.tails:
+                return
+            before = topic.tail_bytes
+            topic.shrink_tail(max(0, before - (taken - self._memory.tails)))
+            taken -= before - topic.tail_bytes

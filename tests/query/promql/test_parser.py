@@ -149,6 +149,9 @@ def test_positions_and_deep_nesting() -> None:
     with pytest.raises(ParseError, match="levels"):
         parse(" + ".join(["x"] * 500))
     with pytest.raises(ParseError, match="levels"):
+        # It is refused before what is wrong behind it is read.
+        parse(" + ".join(["x"] * 500) + "(")
+    with pytest.raises(ParseError, match="levels"):
         parse("x" + "[5m:1m]" * 500)
 
 

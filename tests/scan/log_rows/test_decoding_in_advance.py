@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from frazil.errors import TopicNotFound
 from frazil.log.wal.entries import Entry
 from frazil.scan.interface import ScanRequest
 from frazil.scan.log_rows.decoding import Block, LogDecoder
@@ -79,4 +80,32 @@ def test_rows_that_other_processes_have_in_memory_are_left_alone(
         assert len(scanner.scan(WANTED).table()) == 10
         scanner.decode_new(60)
         assert len(asked) == 1
+        scanner.close()
+
+
+def test_all_topics_together_keep_no_more_than_there_is_room(tmp_path: Path, decoded: list[tuple[int, int]]) -> None:
+    names = ("orders", "returns", "offers")
+    with World(tmp_path) as world:
+        for name in names:
+            world.append(name, rows(0, 10_000))
+        whole = TopicScanner(world.config).scan(WANTED).table().nbytes
+        scanner = TopicScanner(world.config, memory_bytes=5 * whole)  # There is room for the tails of two.
+        decoded.clear()
+        for name in names:
+            assert len(scanner.scan(ScanRequest(name, None)).table()) == 10_000
+        scanner.decode_new(60)
+        assert len(decoded) == 3
+        for name in reversed(names):
+            assert len(scanner.scan(ScanRequest(name, None)).table()) == 10_000
+        assert len(decoded) == 4  # Only the one that was used longest ago.
+        scanner.close()
+
+
+def test_names_of_topics_that_do_not_exist_take_no_memory_for_ever(tmp_path: Path) -> None:
+    with World(tmp_path) as world:
+        scanner = TopicScanner(world.config, memory_bytes=8 * 100 * 1024)
+        for number in range(20):
+            with pytest.raises(TopicNotFound):
+                scanner.scan(ScanRequest(f"nothing-{number}", None))
+        assert len(scanner._topics) < 10
         scanner.close()

@@ -46,6 +46,9 @@ from frazil.store import open_store
 DELETED_SECONDS = 1.0
 """A topic that was deleted may be seen this long."""
 
+_OWN_BYTES = 16 * 1024
+"""A topic takes about this much by itself, also one that does not exist."""
+
 _serials = itertools.count(1)
 
 
@@ -79,7 +82,15 @@ class ScannedTopic:
 
     @property
     def nbytes(self) -> int:
-        return self._snapshots.remembered.nbytes
+        return _OWN_BYTES + self._snapshots.remembered.nbytes
+
+    @property
+    def tail_bytes(self) -> int:
+        return self._tail.nbytes
+
+    def shrink_tail(self, limit: int) -> None:
+        """Forgets decoded rows of the tail until the rest has at most `limit` bytes."""
+        self._tail.shrink(limit)
 
     def scan(self, request: ScanRequest, stopped: threading.Event | None) -> TopicScan:
         self.asked = time.monotonic()

@@ -49,10 +49,15 @@ class TailBlocks:
         self._decoded_to: dict[int, int] = {}
         """By partition, where the newest entry ends that was decoded, also if its block was not kept."""
         self._lock = threading.Lock()
+        self.nbytes = 0
 
-    @property
-    def nbytes(self) -> int:
-        return sum(each.block.nbytes for blocks in self._blocks.values() for each in blocks)
+    def shrink(self, limit: int) -> None:
+        """Forgets the oldest blocks until the rest has at most `limit` bytes, unless a thread uses them now."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._shrink(limit)
+            finally:
+                self._lock.release()
 
     def read(
         self, decoder: LogDecoder, partition: int, extent: LogExtent, wanted: OffsetRange
@@ -76,7 +81,7 @@ class TailBlocks:
         """Decodes new entries from the offset `since` on."""
         entries, epochs = extent.tail if extent.tail is not None else extent.wal, extent.tail_epochs
         if decoder.serial > self._serial:
-            self._serial, self._blocks, self._decoded_to = decoder.serial, {}, {}
+            self._serial, self._blocks, self._decoded_to, self.nbytes = decoder.serial, {}, {}, 0
         kept = self._blocks.get(partition, []) if decoder.serial == self._serial else []
         valid = [each for each in kept if _is_valid(each, entries, epochs, extent)]
         usable = [each for each in valid if each.first < wanted.end and each.end > wanted.start]
@@ -98,9 +103,13 @@ class TailBlocks:
             while len(merged) > 1 and _are_worth_joining(merged[-2], merged[-1]):
                 merged[-2:] = [_joined(merged[-2], merged[-1], decoder)]
         self._blocks[partition] = merged
-        size = self.nbytes
-        while size > self._limit and (fullest := self._fullest()) is not None:
+        self._shrink(self._limit)
+
+    def _shrink(self, limit: int) -> None:
+        size = sum(each.block.nbytes for blocks in self._blocks.values() for each in blocks)
+        while size > limit and (fullest := self._fullest()) is not None:
             size -= self._blocks[fullest].pop(0).block.nbytes
+        self.nbytes = size
 
     def _fullest(self) -> int | None:
         sizes = {key: sum(each.block.nbytes for each in blocks) for key, blocks in self._blocks.items() if blocks}

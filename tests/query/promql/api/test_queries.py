@@ -116,6 +116,8 @@ def test_the_samples_of_a_range_vector(ask: Ask) -> None:
         ("query", {"query": "sum("}, 400, "bad_data", 'invalid parameter "query": 1:5: parse error: unclosed left'),
         ("query", {"query": "1", "time": "x"}, 400, "bad_data", "invalid time value for 'time': cannot parse"),
         ("query", {"query": "1", "limit": "x"}, 400, "bad_data", "strconv.Atoi"),
+        ("query", {"query": "1", "limit": "9" * 5000}, 400, "bad_data", "value out of range"),
+        ("status/tsdb", {"limit": "9" * 5000}, 400, "bad_data", "limit must be a positive number"),
         ("query", {"query": "1", "timeout": "x"}, 400, "bad_data", '"timeout": cannot parse "x" to a valid dur'),
         ("query", {"query": "1", "lookback_delta": "x"}, 400, "bad_data", "error parsing lookback delta"),
         ("query", {"query": "hits_total + on() hits_total", "time": BEGIN}, 422, "execution", "many-to-many"),

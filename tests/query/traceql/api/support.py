@@ -50,11 +50,15 @@ class Api:
         self._tenant = tenant
 
     def get(self, path: str, /, *, accept: str = "", **parameters: Any) -> Reply:
+        return self._ask("GET", path, urlencode(parameters), {"accept": accept} if accept else {}, b"")
+
+    def post(self, path: str, form: bytes) -> Reply:
+        return self._ask("POST", path, "", {"content-type": "application/x-www-form-urlencoded"}, form)
+
+    def _ask(self, method: str, path: str, query: str, headers: dict[str, str], body: bytes) -> Reply:
         for route in ROUTES:
             if (found := _matches(route.path, path)) is not None:
-                query = urlencode(parameters)
-                headers = {"accept": accept} if accept else {}
-                request = QueryRequest("GET", path, found, query, headers, b"", (self._tenant,), "tempo")
+                request = QueryRequest(method, path, found, query, headers, body, (self._tenant,), "tempo")
                 module, _, function = route.answer.partition(":")
                 reply: Reply = getattr(import_module(module), function)(request, Context(self._table, self._config))
                 return reply
@@ -75,6 +79,6 @@ class Api:
 
 
 def _matches(template: str, path: str) -> dict[str, str] | None:
-    pattern = re.sub(r"\{(\w+):path\}", r"(?P<\1>.+)", re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", template))
+    pattern = re.sub(r"\{(\w+):path\}", r"(?P<\1>.*)", re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", template))
     found = re.fullmatch(pattern, path)
     return None if found is None else found.groupdict()

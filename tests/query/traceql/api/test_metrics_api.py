@@ -99,6 +99,14 @@ def test_steps_that_are_too_small(api: Api) -> None:
     assert text == 'rpc error: code = Code(400) desc = cannot parse "abc" to a valid duration'
 
 
+def test_numbers_that_are_far_too_large(api: Api) -> None:
+    huge = "9" * 400
+    found = api.json("/api/metrics/query_range", q="{} | rate()", start=START, end=END, step=huge)
+    assert len(found["series"]) == 1
+    status, _ = api.error("/api/metrics/query_range", q="{} | rate()", start=START, end=f"{huge}.5", step="1s")
+    assert status == 400
+
+
 @pytest.mark.parametrize(
     ("seconds", "step"),
     [(1800, 5), (3600, 15), (10, 0.05), (59, 0.2), (86400, 300), (240, 1), (6 * 3600, 60)],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
-from tests.query.traceql.api.support import Api
+from tests.query.traceql.api.support import END, START, Api
 from tests.query.traceql.span_texts import read_spans
 
 SPANS = """
@@ -114,3 +116,10 @@ def test_a_name_that_is_none(api: Api) -> None:
         "please provide a valid tagName: failed to parse identifier service.name: "
         "parse error at line 1, col 2: unknown identifier: service",
     )
+    assert api.error("/api/search/tag//values") == (400, "please provide a non-empty tagName")
+
+
+def test_a_form_says_what_a_query_string_says(api: Api) -> None:
+    form = urlencode({"limit": 1, "start": START, "end": END}).encode()
+    found = api.post("/api/v2/search/tag/name/values", form)
+    assert len(json.loads(b"".join(found.body))["tagValues"]) == 1

@@ -21,6 +21,8 @@ _EARLIEST_MS, _LATEST_MS = -(2**53), 2**53
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_LONGEST_INTEGER = 19
+"""Numbers with more characters may not fit 64 bits. Python refuses to read some thousand digits."""
 
 
 def parameters(request: QueryRequest) -> Parameters:
@@ -98,6 +100,8 @@ def limit(given: Parameters, name: str = "limit") -> int:
         return 0
     if not _INTEGER.fullmatch(value):
         raise BadParameter(name, f"strconv.Atoi: parsing {quote(value)}: invalid syntax")
+    if len(value) > _LONGEST_INTEGER:
+        raise BadParameter(name, f"strconv.Atoi: parsing {quote(value)}: value out of range")
     if int(value) < 0:
         raise BadParameter(name, "limit must be non-negative")
     return int(value)

@@ -100,7 +100,7 @@ def no_list(request: QueryRequest, context: QueryContext) -> Reply:
 def tsdb(request: QueryRequest, context: QueryContext) -> Reply:
     """Answers which names, labels and pairs the series of the last day have most of."""
     given = text(parameters(request), "limit") or "10"
-    if not given.isdecimal() or not 1 <= int(given) <= _MOST_ENTRIES:
+    if not given.isdecimal() or len(given) > 19 or not 1 <= int(given) <= _MOST_ENTRIES:
         raise InvalidQuery(f"limit must be a positive number of at most {_MOST_ENTRIES}")
     now = round(time.time() * 1000)
     listing = SeriesListing(context, request.tenants, label_rules(request, context), now - _DAY_MS, None)

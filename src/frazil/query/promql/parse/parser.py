@@ -33,6 +33,7 @@ from frazil.query.promql.parse.tree import (
     VectorSelector,
     depth,
 )
+from frazil.query.promql.problems import ParseError
 
 # Each level costs some ten frames of the interpreter's stack, of which there are a thousand.
 DEEPEST = 80
@@ -54,7 +55,7 @@ def parse(text: str, options: ParserOptions | None = None) -> Node:
     parser = Parser(text, options or ParserOptions())
     node = parser.whole()
     if depth(node) > LONGEST_CHAIN:
-        raise parser.fail(f"expressions may have {LONGEST_CHAIN} levels", node.start)
+        raise parser.too_long(node)
     check_types(node, parser.fail)
     return node
 
@@ -108,10 +109,18 @@ class Parser(Clauses):
         if self.depth > DEEPEST:
             raise self.fail(f"expressions may be nested {DEEPEST} deep", self.token.at)
         left = self.with_modifiers(self.primary())
+        operators = 0
         while self.token.kind == Kind.OPERATOR and PRECEDENCE[self.token.text] > binds:
             left = self.binary(left)
+            operators += 1
+            # Megabytes of operators would otherwise be read to their end, which takes a minute.
+            if operators >= LONGEST_CHAIN:
+                raise self.too_long(left)
         self.depth -= 1
         return left
+
+    def too_long(self, node: Node) -> ParseError:
+        return self.fail(f"expressions may have {LONGEST_CHAIN} levels", node.start)
 
     def binary(self, left: Node) -> Binary:
         operator = self.advance()

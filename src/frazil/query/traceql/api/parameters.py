@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 from frazil.engine.interface import QueryRequest
 from frazil.query.traceql.api.replies import RequestRefused
 from frazil.query.traceql.parse.durations import format_duration, parse_duration, parse_go_duration
+from frazil.web.parameters import FORM
 
 SECOND = 10**9
 LOOKBACK_NS = 15 * 60 * SECOND
@@ -19,12 +20,17 @@ MOST_NS = 168 * 3600 * SECOND
 """A search is over no more time than this."""
 MOST_PARAMETERS = 1000
 _UINT32 = 2**32 - 1
+_LATEST = float(2**62)
 
 
 class Parameters:
     def __init__(self, request: QueryRequest) -> None:
+        pairs = [request.query]
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM:
+            pairs.insert(0, request.body.decode("latin-1"))
         try:
-            self._values = parse_qs(request.query, keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
+            text = "&".join(filter(None, pairs))
+            self._values = parse_qs(text, keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
         except ValueError:
             raise RequestRefused(f"there are more than {MOST_PARAMETERS} parameters") from None
 
@@ -99,7 +105,7 @@ class Parameters:
         if not text:
             return default_step(end_ns - start_ns)
         if re.fullmatch(r"[0-9]*\.?[0-9]+", text):
-            step = int(float(text) * SECOND)
+            step = _seconds(float(text))
         elif text.startswith("-"):
             raise _refused(f'cannot parse "{text}": step must be positive')
         else:
@@ -131,6 +137,11 @@ def check_steps(start_ns: int, end_ns: int, step_ns: int, most: int) -> None:
         )
 
 
+def _seconds(number: float) -> int:
+    """Returns seconds in nanoseconds, at most what 64 bits can have."""
+    return int(min(number * SECOND, _LATEST))
+
+
 def _moment(name: str, text: str) -> int:
     """Reads seconds (up to ten digits, or with a point), nanoseconds, or a date with a time."""
     if re.fullmatch(r"-?[0-9]+", text):
@@ -138,7 +149,7 @@ def _moment(name: str, text: str) -> int:
             raise _unparsable(name, f'strconv.ParseInt: parsing "{text}": value out of range')
         return int(text) if len(text) > 10 else int(text) * SECOND
     if re.fullmatch(r"[0-9]+\.[0-9]+", text):
-        return int(float(text) * SECOND)
+        return _seconds(float(text))
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

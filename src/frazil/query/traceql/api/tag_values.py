@@ -79,6 +79,8 @@ def typed_tag_values(request: QueryRequest, context: QueryContext) -> Reply:
 
 def values_answer(request: QueryRequest, context: QueryContext) -> Json:
     tag = request.path_parameters["tag"]
+    if not tag:
+        raise RequestRefused("please provide a non-empty tagName")
     metrics: dict[str, object] = {}
     if tag == "status.code":
         values = _OLD_STATUSES
