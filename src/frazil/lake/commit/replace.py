@@ -63,7 +63,7 @@ class Replacement:
     spec_id: int
     """The table, schema and partition spec (above) are those that the outputs were written for."""
     lost: Mapping[int, int] | None = None
-    """The highest offset, by partition, of the rows that the outputs lack on purpose. It is None if they lack none."""
+    """The highest offset, by partition, of rows that the outputs lack on purpose. It is None if they lack none."""
 
     def __post_init__(self) -> None:
         attempt_time_ms(self.id)

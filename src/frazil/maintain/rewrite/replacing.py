@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyiceberg.table import Table
 
@@ -10,11 +10,12 @@ from frazil.failpoints import failpoint
 from frazil.lake.catalog.lake import dotted
 from frazil.lake.commit.attempts import new_attempt
 from frazil.lake.commit.cleanup import cleanup_attempt
+from frazil.lake.commit.offsets import ROLE
 from frazil.lake.commit.proposals import CommitRequest
 from frazil.lake.commit.replace import Discarded, Replacement, commit_replacement
 from frazil.maintain.context import MaintenanceContext
 from frazil.maintain.report import Later
-from frazil.maintain.rewrite.rewriting import FileGroup, RewriteJob
+from frazil.maintain.rewrite.rewriting import FileGroup, RewriteJob, Rewritten
 from frazil.maintain.rewrite.tasks import Rewriter
 
 
@@ -33,6 +34,10 @@ def replace_files(
         failpoint("replace.started")
         written = rewriter(RewriteJob.of(table, attempt), groups)
         failpoint("replace.written")
+        retaining = any(group.old is not None for group in groups)
+        if retaining and sum(file.record_count for file in written.files) == sum(group.rows for group in groups):
+            # By their statistics the files may have had old rows, but they have none.
+            return table
         replacement = Replacement(
             id=attempt,
             inputs=tuple(each.file for each in files),
@@ -41,7 +46,7 @@ def replace_files(
             table_uuid=table.metadata.table_uuid,
             schema_id=table.metadata.current_schema_id,
             spec_id=table.metadata.default_spec_id,
-            lost=written.lost if any(group.old is not None for group in groups) else None,
+            lost=_lost(table, groups, written),
         )
         outcome = commit_replacement(
             context.lake,
@@ -60,3 +65,10 @@ def replace_files(
         if not committed and not requests:
             # Nobody was asked to commit the new files, so nobody ever will.
             cleanup_attempt(context.lake, table, attempt, (), ())
+
+
+def _lost(table: Table, groups: Sequence[FileGroup], written: Rewritten) -> Mapping[int, int] | None:
+    """Returns the last offsets of lost rows. Only base tables say them, because only those are read by offset."""
+    if all(group.old is None for group in groups):
+        return None
+    return written.lost if table.metadata.properties.get(ROLE, "base") == "base" else {}
