@@ -40,18 +40,20 @@ class WrittenSnapshot(NamedTuple):
 def write_snapshot(
     table: Table,
     added: Sequence[DataFile],
-    replaced: Sequence[DataFile],
+    removed: Sequence[DataFile],
+    same_rows: bool,
     summary: Mapping[str, str],
     name: Callable[[int], uuid.UUID],
 ) -> WrittenSnapshot:
     """Writes the manifests of a snapshot of main that adds these files, and perhaps removes others.
 
-    The added files must have the rows of those that are removed: then the snapshot is a `replace`, which streams of
+    If the added files have the same rows as those that are removed, the snapshot is a `replace`, which streams of
     other engines skip. `name` makes the name of the metadata files from the id of the snapshot.
     """
-    producer = _ReplaceFiles if replaced else _FastAppendFiles
+    replacing = _ReplaceFiles if same_rows else _OverwriteFiles
+    producer = replacing if removed else _FastAppendFiles
     change = producer(
-        operation=Operation.OVERWRITE if replaced else Operation.APPEND,
+        operation=Operation.OVERWRITE if removed else Operation.APPEND,
         transaction=_UnchangedTransaction(table),
         io=table.io,
         snapshot_properties=dict(summary),
@@ -60,7 +62,7 @@ def write_snapshot(
     change.commit_uuid = name(change.snapshot_id)
     for file in added:
         change.append_data_file(file)
-    for file in replaced:
+    for file in removed:
         change.delete_data_file(file)
     updates, _ = change._commit()
     return WrittenSnapshot(change.snapshot_id, updates)

@@ -116,7 +116,7 @@ def test_rows_stay_and_are_in_order(
             files.append(TableFile(file, deletes, ()))
             expected.append(read(file).take([at for at in range(count) if at not in gone]))
             start += count
-        done = rewrite(RewriteJob.of(table, ATTEMPT), FileGroup(tuple(files)), "00007")
+        done = rewrite(RewriteJob.of(table, ATTEMPT), FileGroup(tuple(files)), "00007").files
         whole = pa.concat_tables(expected)
         found = [read(file) for file in done]
         assert sum(len(each) for each in found) == len(whole)

@@ -63,15 +63,16 @@ def propose(
     files: Sequence[DataFile],
     summary: Mapping[str, str],
     properties: Mapping[str, str],
-    replaced: Sequence[DataFile] = (),
+    removed: Sequence[DataFile] = (),
+    same_rows: bool = True,
 ) -> Proposal:
     """Writes the manifests of a snapshot that appends these files, perhaps none, to the table as it was loaded.
 
-    With `replaced`, the snapshot also removes those files. The new files must have their rows then.
+    With `removed`, the snapshot also removes those files. `same_rows` says that the new files have all their rows.
     """
     parent = current_snapshot(table)
     with calling(f"Writing manifests of table {name_of(table)}"):
-        written = write_snapshot(table, files, replaced, summary, _name)
+        written = write_snapshot(table, files, removed, same_rows, summary, _name)
     request = CommitRequest(written.snapshot_id, parent.snapshot_id, table.metadata.next_sequence_number())
     changed = [SetPropertiesUpdate(updates=dict(properties))] if properties else []
     return Proposal(request, _requirements(table), (*written.updates, *changed))

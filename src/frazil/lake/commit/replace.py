@@ -7,7 +7,8 @@ new files are of no use, and the change is discarded.
 
 The snapshot says at which offsets the rows end, as those of the mover do: they are the offsets of the snapshot it was
 built on, and it replaces that one only. So a rollback is found also where the catalog knows only the newest snapshot.
-It moves no offset: properties stay as they are.
+It moves no offset. Retention writes files without old rows in the same way, and says from which offset on the table
+is complete.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
 from pyiceberg.table import Table
@@ -27,6 +28,7 @@ from frazil.lake.catalog.calls import calling
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.attempts import attempt_time_ms
 from frazil.lake.commit.commit import commit_change
+from frazil.lake.commit.complete_offsets import complete_from_properties
 from frazil.lake.commit.offsets import (
     ATTEMPT,
     OFFSETS,
@@ -60,8 +62,8 @@ class Replacement:
     schema_id: int
     spec_id: int
     """The table, schema and partition spec (above) are those that the outputs were written for."""
-    summary: Mapping[str, str] = field(default_factory=dict)
-    """Additional entries of the snapshot's summary."""
+    lost: Mapping[int, int] | None = None
+    """The highest offset, by partition, of rows that the outputs lack on purpose. It is None if they lack none."""
 
     def __post_init__(self) -> None:
         attempt_time_ms(self.id)
@@ -162,7 +164,9 @@ class _Replace:
     def propose(self, table: Table) -> Proposal:
         mine = self.replacement
         offsets = offsets_to_json(TableState.of(table).offsets)
-        return propose(table, mine.outputs, {**mine.summary, ATTEMPT: mine.id, OFFSETS: offsets}, {}, mine.inputs)
+        summary = {ATTEMPT: mine.id, OFFSETS: offsets}
+        properties = complete_from_properties(table, mine.lost or {})
+        return propose(table, mine.outputs, summary, properties, mine.inputs, same_rows=mine.lost is None)
 
 
 def _live(table: Table) -> set[str]:

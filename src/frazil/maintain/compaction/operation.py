@@ -11,17 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from frazil.config.sections.maintenance import CompactionConfig
-from frazil.failpoints import failpoint
 from frazil.lake.catalog.lake import Identifier, dotted
-from frazil.lake.commit.attempts import new_attempt
-from frazil.lake.commit.cleanup import cleanup_attempt
 from frazil.lake.commit.offsets import current_snapshot
-from frazil.lake.commit.proposals import CommitRequest
-from frazil.lake.commit.replace import Discarded, Replacement, commit_replacement
 from frazil.lake.write.data_files import target_bytes
 from frazil.maintain.compaction.live_files import LiveFiles, table_files
 from frazil.maintain.compaction.policy import Limits, SmallFile, choose, next_closing_ms
@@ -29,10 +23,10 @@ from frazil.maintain.compaction.spark_rewrite import REASON, rewrite_with_spark
 from frazil.maintain.context import MaintenanceContext
 from frazil.maintain.maintained_tables import MaintainedTable
 from frazil.maintain.manifest_reader import count_files
-from frazil.maintain.report import Later, OperationResult
-from frazil.maintain.rewrite.rewriting import FileGroup, RewriteJob
+from frazil.maintain.report import OperationResult
+from frazil.maintain.rewrite.replacing import replace_files
+from frazil.maintain.rewrite.rewriting import FileGroup
 from frazil.maintain.rewrite.tasks import Rewriter, rewrite_in_spark
-from frazil.scan.table.data_files import TableFile
 
 _BYTES_AT_A_TIME = 1024**3
 _GROUPS_AT_A_TIME = 64
@@ -99,56 +93,10 @@ class Compaction:
     def _rewrite(
         self, context: MaintenanceContext, table: Table, files: LiveFiles, portion: Sequence[Sequence[SmallFile]]
     ) -> Table:
-        """Rewrites groups, commits the new files and returns the table. Raises `Later` if they were discarded."""
-        inputs = tuple(files.data[each.path] for group in portion for each in group)
-        found = table_files(table, inputs)
-        attempt = new_attempt(context.now_ms(), context.world.rng)
-        requests: list[CommitRequest] = []
-        committed = False
-        try:
-            failpoint("compact.started")
-            outputs = self._written(context, RewriteJob.of(table, attempt), portion, found)
-            failpoint("compact.written")
-            replacement = Replacement(
-                id=attempt,
-                inputs=inputs,
-                outputs=outputs,
-                deletes={
-                    path: frozenset(each.file_path for each in file.deletes)
-                    for path, file in found.items()
-                    if file.deletes
-                },
-                table_uuid=table.metadata.table_uuid,
-                schema_id=table.metadata.current_schema_id,
-                spec_id=table.metadata.default_spec_id,
-            )
-            outcome = commit_replacement(
-                context.lake,
-                context.lake.load(table.name()),
-                replacement,
-                on_request=requests.append,
-                clock=context.world.clock.now_ms,
-                rng=context.world.rng,
-            )
-            failpoint("compact.committed")
-            if isinstance(outcome, Discarded):
-                raise Later(f"what was merged of {dotted(table.name())} was discarded: {outcome.reason}")
-            committed = True
-            return outcome.table
-        finally:
-            if not committed and not requests:
-                # Nobody was asked to commit the new files, so nobody ever will.
-                cleanup_attempt(context.lake, table, attempt, (), ())
-
-    def _written(
-        self,
-        context: MaintenanceContext,
-        job: RewriteJob,
-        portion: Sequence[Sequence[SmallFile]],
-        files: dict[str, TableFile],
-    ) -> tuple[DataFile, ...]:
-        groups = [FileGroup(tuple(files[each.path] for each in group)) for group in portion]
-        return (self._rewriter or partial(rewrite_in_spark, context.spark))(job, groups)
+        """Rewrites groups, commits the new files and returns the table."""
+        found = table_files(table, [files.data[each.path] for group in portion for each in group])
+        groups = [FileGroup(tuple(found[each.path] for each in group)) for group in portion]
+        return replace_files(context, table, groups, self._rewriter or partial(rewrite_in_spark, context.spark))
 
 
 def _portion(chosen: Sequence[Sequence[SmallFile]]) -> list[Sequence[SmallFile]]:

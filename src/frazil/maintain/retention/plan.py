@@ -10,6 +10,8 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.manifest import DataFile
 from pyiceberg.types import NestedField, PrimitiveType
 
+from frazil.maintain.rewrite.old_rows import OldRows
+
 
 @dataclass(frozen=True)
 class RetentionPlan:
@@ -19,6 +21,8 @@ class RetentionPlan:
     """The files of which some rows are to be removed and cannot wait."""
     where: str = ""
     """An SQL condition that is true for the rows to remove."""
+    old: OldRows = field(default_factory=OldRows)
+    """The rows to remove, as `where` has them."""
     manifests: BooleanExpression = field(default_factory=AlwaysTrue)
     """A filter that is true for some row of every file in `whole`, to find the manifests that list them."""
     held: int = 0

@@ -29,6 +29,7 @@ from frazil.maintain.retention.limits import RetentionLimits
 from frazil.maintain.retention.plan import RetentionPlan, time_range
 from frazil.maintain.retention.read_progress import ReadProgress, read_progress
 from frazil.maintain.retention.subscriptions import subscription_progress
+from frazil.maintain.rewrite.old_rows import OldRows
 from frazil.topics.names import parse_name
 
 
@@ -61,6 +62,7 @@ def plan_by_offset(
         whole=[each.file for each in going if each.is_below(keep)],
         mixed=[each.file for each in going if not each.is_below(keep)],
         where=_sql(keep),
+        old=OldRows(below=dict(keep)),
         held=len(_going(file_rows, found, found.keep)) - len(going),
         waits=_waits(readers, subscribers),
     )

@@ -13,6 +13,7 @@ from frazil.maintain.context import MaintenanceContext
 from frazil.maintain.retention.limits import AgeLimit, RetentionLimits
 from frazil.maintain.retention.plan import RetentionPlan, time_range
 from frazil.maintain.retention.read_progress import ReadProgress, highest_offsets, lowest_offset, read_progress
+from frazil.maintain.rewrite.old_rows import OldRows
 
 
 def plan_by_time(
@@ -29,16 +30,19 @@ def plan_by_time(
     progress = read_progress(context, table)
     free_whole, free_mixed = _released(table, whole, mixed, progress) if progress is not None else (whole, mixed)
     manifests: BooleanExpression = AlwaysTrue()
-    where = ""
+    where, old = "", OldRows()
     if (age := limits.bounds.age) is not None:
         column = ".".join(f"`{part}`" for part in age.field.name.split("."))
         where = f"{column} < {age.sql}" + (f" AND {progress.sql}" if progress is not None else "")
+        below = None if progress is None else dict(progress.below)
+        old = OldRows(age.field.field_id, age.number(age.moment), below, from_elsewhere=True)
         if not surplus:
             manifests = LessThan(term=Reference(age.field.name), value=literal(age.text))
     return RetentionPlan(
         free_whole,
         free_mixed,
         where,
+        old,
         manifests,
         held=len(whole) + len(mixed) - len(free_whole) - len(free_mixed),
         waits=_waits(progress),

@@ -1,13 +1,14 @@
 """Retention: removes rows past the limit of their table, once all who need them have read them.
 
-Files with only such rows are dropped by a change of metadata. A file that also has younger rows is rewritten by Spark
-without the old ones. It waits until its oldest row is overdue by a while, so that a file is not rewritten at every
+Files with only such rows are dropped by a change of metadata. A file that also has younger rows is rewritten without
+the old ones. It waits until its oldest row is overdue by a while, so that a file is not rewritten at every
 run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
@@ -22,6 +23,7 @@ from frazil.lake.commit.offsets import ROLE, TOPIC, name_of
 from frazil.lake.pyiceberg_internals import write_deletion
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.topics.generations import creation
+from frazil.maintain.compaction.live_files import LiveFiles, table_files
 from frazil.maintain.context import MaintenanceContext
 from frazil.maintain.maintained_tables import MaintainedTable
 from frazil.maintain.manifest_reader import ManifestReader, count_files
@@ -33,13 +35,18 @@ from frazil.maintain.retention.plan import RetentionPlan
 from frazil.maintain.retention.plan_by_offset import plan_by_offset
 from frazil.maintain.retention.plan_by_time import plan_by_time
 from frazil.maintain.retention.read_progress import highest_offsets
+from frazil.maintain.rewrite.replacing import replace_files
+from frazil.maintain.rewrite.rewriting import FileGroup
+from frazil.maintain.rewrite.tasks import Rewriter, rewrite_in_spark
 
 
 class Retention:
     name = "retention"
     any_version = False
 
-    def __init__(self) -> None:
+    def __init__(self, rewriter: Rewriter | None = None) -> None:
+        """`rewriter` rewrites files elsewhere than in Spark's tasks."""
+        self._rewriter = rewriter
         self._offset_bounds: dict[Identifier, FileOffsetBounds] = {}
         """The offsets that were read from files of tables with messages, for the next run."""
 
@@ -66,15 +73,27 @@ class Retention:
             rewritten = f"; {len(plan.mixed)} files are written again without them" if plan.mixed else ""
             return OperationResult("would", before, after, note + rewritten, items=tuple(sorted(dropped)))
         first = table.metadata.current_snapshot_id
-        with context.exclusive(table.name()):
-            if plan.whole:
+        if plan.whole:
+            with context.exclusive(table.name()):
                 table = drop_files(context, table, plan)
-            if plan.mixed:
-                table = _delete_rows(context, table, plan)
+        if plan.mixed:
+            table = self._without_old_rows(context, table, plan)
         done = table.metadata.current_snapshot_id != first
         return OperationResult(
             "done" if done else "nothing", before, count_files(ManifestReader().data_files(table)), note
         )
+
+    def _without_old_rows(self, context: MaintenanceContext, table: Table, plan: RetentionPlan) -> Table:
+        """Rewrites mixed files, as compaction does. Spark does it where Frazil cannot read or write such files."""
+        live = LiveFiles.of(table)
+        spec = table.metadata.default_spec_id
+        if live.deletes_by_value or any(file.spec_id != spec for file in plan.mixed):
+            with context.exclusive(table.name()):
+                return _delete_rows(context, table, plan)
+        context.progress(f"rewriting {len(plan.mixed)} files of {dotted(table.name())} without old rows")
+        files = table_files(table, plan.mixed)
+        groups = [FileGroup((files[file.file_path],), plan.old) for file in plan.mixed]
+        return replace_files(context, table, groups, self._rewriter or partial(rewrite_in_spark, context.spark))
 
     def _plan(
         self, context: MaintenanceContext, table: Table, files: list[DataFile], limits: RetentionLimits

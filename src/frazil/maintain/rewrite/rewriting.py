@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +24,7 @@ from frazil.lake.tables.slim_metadata import without_snapshots
 from frazil.lake.write.ordered_files import OrderedFileWriter
 from frazil.lake.write.sorting import Sorter
 from frazil.maintain.rewrite.merge import OutOfOrder, SortedInput, merge
+from frazil.maintain.rewrite.old_rows import OldRows
 from frazil.maintain.rewrite.row_checksum import RowChecksum
 from frazil.maintain.rewrite.sorted_runs import sorted_runs
 from frazil.maintain.rewrite.source_files import SourceFiles
@@ -66,6 +67,8 @@ class FileGroup:
     """Files of one partition that become one, or a few."""
 
     files: tuple[TableFile, ...]
+    old: OldRows | None = None
+    """The rows to leave out."""
 
     @property
     def bytes(self) -> int:
@@ -76,7 +79,23 @@ class FileGroup:
         return sum(each.rows for each in self.files)
 
 
-def rewrite(job: RewriteJob, group: FileGroup, name: str) -> list[DataFile]:
+@dataclass(frozen=True)
+class Rewritten:
+    files: tuple[DataFile, ...]
+    lost: Mapping[int, int]
+    """The highest offset, by partition, of the rows that were left out."""
+
+    @classmethod
+    def joined(cls, parts: Iterable[Rewritten]) -> Rewritten:
+        files: list[DataFile] = []
+        lost: dict[int, int] = {}
+        for part in parts:
+            files += part.files
+            lost |= {at: max(offset, lost.get(at, offset)) for at, offset in part.lost.items()}
+        return cls(tuple(files), lost)
+
+
+def rewrite(job: RewriteJob, group: FileGroup, name: str) -> Rewritten:
     """Returns the new files, whose names begin with `name`. Raises if they do not have the rows of the group."""
     source = SourceFiles(job.table)
     for file in group.files:
@@ -100,12 +119,14 @@ class _Rewrite:
         self._job = job
         self._source = source
         self._files = group.files
+        self._old = None if group.old is None else group.old.finder(metadata.schema())
+        self._lost: dict[int, int] = {}
         self._unsorted = unsorted
         self._sorter = Sorter(metadata.sort_order(), metadata.schema())
         self._read = RowChecksum()
         self._written = RowChecksum()
 
-    def run(self, name: str) -> list[DataFile]:
+    def run(self, name: str) -> Rewritten:
         job = self._job
         folder = attempt_folder(job.metadata.location, job.attempt)
         partition = self._files[0].file.partition
@@ -121,7 +142,7 @@ class _Rewrite:
             done = writer.close()
             self._check(done)
         failpoint("rewrite.done")
-        return done
+        return Rewritten(tuple(done), self._lost)
 
     def _rows(self, runs: Path) -> Iterator[pa.Table]:
         rows = self._batch_rows()
@@ -147,9 +168,11 @@ class _Rewrite:
         return max(_FEWEST_ROWS, min(_MOST_ROWS, _MERGE_BYTES // (widest * len(self._files))))
 
     def _counted(self, file: TableFile, rows: int) -> Generator[pa.RecordBatch, None, None]:
-        for batch in self._source.batches(file, rows):
+        for found in self._source.batches(file, rows):
+            batch = found if self._old is None else self._old.leave_out(found, self._lost)
             self._read.add(batch)
-            yield batch
+            if len(batch):
+                yield batch
 
     def _is_sorted(self, file: TableFile) -> bool:
         return file.file.sort_order_id == self._job.metadata.default_sort_order_id and file.path not in self._unsorted

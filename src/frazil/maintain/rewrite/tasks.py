@@ -8,11 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.manifest import DataFile
 
 from frazil.errors import FrazilError
 from frazil.lake.write.data_file_codec import decode_data_file, encode_data_file
-from frazil.maintain.rewrite.rewriting import FileGroup, RewriteJob, rewrite
+from frazil.maintain.rewrite.rewriting import FileGroup, RewriteJob, Rewritten, rewrite
 from frazil.pipeline.move.task_reports import error_by_name
 
 if TYPE_CHECKING:
@@ -21,18 +20,16 @@ if TYPE_CHECKING:
 _SPARK_SCHEMA = "kind STRING, payload BINARY"
 _SCHEMA = pa.schema([("kind", pa.string()), ("payload", pa.binary())])
 
-Rewriter = Callable[[RewriteJob, Sequence[FileGroup]], tuple[DataFile, ...]]
+Rewriter = Callable[[RewriteJob, Sequence[FileGroup]], Rewritten]
 """A function that rewrites groups and returns the new files."""
 
 
-def rewrite_here(job: RewriteJob, groups: Sequence[FileGroup]) -> tuple[DataFile, ...]:
+def rewrite_here(job: RewriteJob, groups: Sequence[FileGroup]) -> Rewritten:
     """Rewrites groups in this process, one after the other."""
-    return tuple(file for number, group in enumerate(groups) for file in rewrite(job, group, f"{number:05d}"))
+    return Rewritten.joined(rewrite(job, group, f"{number:05d}") for number, group in enumerate(groups))
 
 
-def rewrite_in_spark(
-    spark: Callable[[], SparkSession], job: RewriteJob, groups: Sequence[FileGroup]
-) -> tuple[DataFile, ...]:
+def rewrite_in_spark(spark: Callable[[], SparkSession], job: RewriteJob, groups: Sequence[FileGroup]) -> Rewritten:
     """Rewrites groups in tasks, on half of the cores: the others are for those who move new records."""
     session = spark()
     tasks = max(1, min(len(groups), session.sparkContext.defaultParallelism // 2))
@@ -53,7 +50,8 @@ def _run(job: RewriteJob, work: list[list[FileGroup]], batches: Iterator[pa.Reco
                 for number, group in enumerate(work[task]):
                     # The id is unique within the application, so that a task that is tried again writes other files.
                     written = rewrite(job, group, f"{context.taskAttemptId():05d}-{number:05d}")
-                    reports += [("file", encode_data_file(file)) for file in written]
+                    reports += [("file", encode_data_file(file)) for file in written.files]
+                    reports += [("lost", json.dumps(pair).encode()) for pair in written.lost.items()]
     except FrazilError as error:
         reports.append(("error", json.dumps([type(error).__name__, str(error)]).encode()))
     columns = list(zip(*reports, strict=True)) if reports else [(), ()]
@@ -61,11 +59,13 @@ def _run(job: RewriteJob, work: list[list[FileGroup]], batches: Iterator[pa.Reco
     yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
 
-def _join(table: pa.Table) -> tuple[DataFile, ...]:
+def _join(table: pa.Table) -> Rewritten:
     """Returns the files of all tasks. Raises the error of a task that failed."""
     rows = table.to_pylist()
     for row in rows:
         if row["kind"] == "error":
             kind, message = json.loads(row["payload"])
             raise error_by_name(kind, message) or FrazilError(f"{kind}: {message}")
-    return tuple(decode_data_file(row["payload"]) for row in rows)
+    files = tuple(decode_data_file(row["payload"]) for row in rows if row["kind"] == "file")
+    losses = [json.loads(row["payload"]) for row in rows if row["kind"] == "lost"]
+    return Rewritten.joined([Rewritten(files, {}), *(Rewritten((), {at: offset}) for at, offset in losses)])
