@@ -114,8 +114,9 @@ async def serve(config: Config, role: Role, announce: Announce) -> signal.Signal
     metrics = create_registry()
     assembly = role(config, metrics)
     status = status_endpoint(config, health, metrics)
-    known = [status, *assembly.endpoints]
     check_settings(config)
+    opened = {each.port_name for each in listeners(config)}
+    known = [each for each in (status, *assembly.endpoints) if each.port in opened]
     allow_open_files(sum(each.max_connections for each in listeners(config)))
     at = config.server
     operations = [each for each in known if each.port == OPERATIONS]

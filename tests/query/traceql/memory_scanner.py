@@ -117,7 +117,11 @@ class MemoryScan:
         table = table.filter(pa.array(kept))
         slices = [table.slice(at, self._unit_rows) for at in range(0, len(table), self._unit_rows)]
         units = [MemoryUnit(each, request.columns) for each in slices]
-        yield from sorted(units, key=lambda unit: -unit.bounds_ns[1])
+        units.sort(key=lambda unit: -unit.bounds_ns[1])
+        # Each unit stands for a file.
+        most = len(units) if request.max_files is None else request.max_files
+        self.statistics.files_unread = max(0, len(units) - most)
+        yield from units[:most]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         for unit in self.units():

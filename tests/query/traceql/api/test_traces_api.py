@@ -9,7 +9,7 @@ from google.protobuf import json_format
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from frazil.query.traceql.api.messages import message_class
-from tests.query.traceql.api.support import Api
+from tests.query.traceql.api.support import END, START, Api
 from tests.query.traceql.span_texts import BASE, read_spans, span_id, trace_id
 
 SPANS = """
@@ -93,6 +93,24 @@ def test_of_a_trace_that_is_too_large_a_part_is_returned() -> None:
     assert json_format.MessageToDict(message)["status"] == "PARTIAL"
     status, text = api.error("/jaeger/api/traces/1")
     assert (status, "trace exceeds max size" in text) == (422, True)
+
+
+def test_of_a_trace_that_may_be_in_more_files_a_part_is_returned() -> None:
+    spans = "\n".join(f"1 {number:x} - name=a start={number}" for number in range(1, 10))
+    api = Api(read_spans(spans), tempo={"max_trace_files": 2})
+    found = api.json("/api/v2/traces/1")
+    assert found["status"] == "PARTIAL"
+    assert found["message"] == (
+        "Only the newest 2 files were searched (tempo.max_trace_files), and 1 more may have spans of it. "
+        "Ask with start and end to have all files of that time searched."
+    )
+    assert len(found["trace"]["resourceSpans"][0]["scopeSpans"][0]["spans"]) == 6
+    unknown = api.json("/api/v2/traces/99")
+    assert (unknown["trace"], "status" in unknown) == ({}, False)
+    assert api.error("/api/traces/1") == (422, found["message"] + "\n")
+    whole = api.search("/api/v2/traces/1")
+    assert ("status" in whole, len(whole["trace"]["resourceSpans"][0]["scopeSpans"][0]["spans"])) == (False, 9)
+    assert api.get("/api/traces/1", start=START, end=END).status == 200
 
 
 @pytest.mark.parametrize("version", ["/api/traces/", "/api/v2/traces/"])
