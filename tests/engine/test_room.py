@@ -146,6 +146,25 @@ def test_scans_see_all_rows_and_are_counted(tmp_path: Path) -> None:
         run(scenario())
 
 
+def test_an_answer_says_that_the_tail_is_elsewhere(tmp_path: Path) -> None:
+    with World(tmp_path) as world:
+        world.append("orders", rows(0, 5))
+        world.seal("orders")
+        elsewhere = {"data_dir": tmp_path / "elsewhere", "store": {"url": str(world.config.data_dir / "store")}}
+
+        async def scenario() -> None:
+            for config, found in ((world.config, None), (Config.model_validate(elsewhere), "false")):
+                opened = QueryRoom(config, lambda _: {}, CollectorRegistry())
+                try:
+                    reply = await Asking(opened, CollectorRegistry()).begin("scan", topic="orders")
+                    assert (reply.headers["rows"], reply.headers.get("x-frazil-complete")) == ("5", found)
+                    await reply.aclose()
+                finally:
+                    await opened.close()
+
+        run(scenario())
+
+
 def test_large_answers_are_made_as_they_are_read(tmp_path: Path) -> None:
     count, file = 400, tmp_path / "made"
 

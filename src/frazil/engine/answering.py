@@ -22,6 +22,7 @@ from frazil.engine.messages import (
 )
 from frazil.engine.running_query import RunningQuery
 from frazil.errors import FrazilError, QueryTooLarge
+from frazil.web.answers import COMPLETE
 
 _GATHER_BYTES = 64 * 1024
 _GATHER_SECONDS = 0.02
@@ -54,7 +55,11 @@ class Answering:
         self._flush()
 
     def _send_reply(self, reply: Reply) -> None:
-        self._waiting += packed(Kind.BEGIN, Beginning(reply.status, dict(reply.headers)))
+        headers = dict(reply.headers)
+        self._query.count_scans()
+        if not self._query.statistics.complete:
+            headers[COMPLETE] = "false"
+        self._waiting += packed(Kind.BEGIN, Beginning(reply.status, headers))
         self._sent_at = time.monotonic()
         pieces = reply.body
         try:

@@ -57,6 +57,8 @@ class QueryStatistics:
     cache_hits: int = 0
     cache_misses: int = 0
     queue_seconds: float = 0.0
+    complete: bool = True
+    """False if the newest rows may be missing, because a tail of the log is on another machine."""
     notes: dict[str, str] = field(default_factory=dict)
 
 

@@ -61,6 +61,7 @@ class _Count:
         self._seen = dict.fromkeys(COUNTED, 0)
 
     def add(self, into: QueryStatistics) -> None:
+        into.complete &= self._statistics.complete
         for name, seen in self._seen.items():
             now = getattr(self._statistics, name)
             if now != seen:

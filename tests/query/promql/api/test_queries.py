@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from frazil.engine.answering import named
-from frazil.engine.interface import QueryContext, QueryRequest, Reply
+from frazil.engine.interface import QueryContext, QueryRequest, QueryStatistics, Reply
 from frazil.formats.otlp.metrics import TOPIC
 from frazil.formats.remote_write.messages import WriteRequest
 from frazil.query.promql.api.routes import ROUTES
@@ -205,3 +205,11 @@ def test_queries_are_printed_and_shown_as_trees(ask: Ask) -> None:
     selector = tree["lhs"]["args"][0]
     assert (selector["type"], selector["range"], selector["offset"]) == ("matrixSelector", 300_000, 3_600_000)
     assert [each["name"] for each in selector["matchers"]] == ["a", "__name__"]
+
+
+def test_an_answer_without_the_tail_has_a_warning(context: QueryContext) -> None:
+    elsewhere = PlainContext(context.config, context.scanner, statistics=QueryStatistics(complete=False))
+    found = reply(elsewhere, "query", query="hits_total", time=BEGIN)
+    assert orjson.loads(b"".join(found.body))["warnings"] == [
+        "the newest samples may be missing: they are in a log on another machine"
+    ]

@@ -14,6 +14,7 @@ from frazil.query.promql.problems import DurationError, ExecutionError
 
 _JSON = {"content-type": "application/json"}
 _MOST_NOTES = 10
+INCOMPLETE = "the newest samples may be missing: they are in a log on another machine"
 TRUNCATED = "results truncated due to limit"
 
 

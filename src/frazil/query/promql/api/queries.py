@@ -10,7 +10,7 @@ import orjson
 
 from frazil.engine.interface import QueryContext, QueryRequest, Reply
 from frazil.errors import QueryTimeout
-from frazil.query.promql.api.envelope import TRUNCATED, BadParameter, streamed, with_errors
+from frazil.query.promql.api.envelope import INCOMPLETE, TRUNCATED, BadParameter, streamed, with_errors
 from frazil.query.promql.api.parameters import (
     duration_ms,
     limit,
@@ -86,6 +86,9 @@ def _answered(
     seconds = time.perf_counter() - began
     pieces, cut = result(answer, is_ranged, most)
     warnings = [*answer.warnings, TRUNCATED] if cut else list(answer.warnings)
+    context.check()
+    if not context.statistics.complete:
+        warnings.append(INCOMPLETE)
     stats = text(given, "stats")
     if stats and stats not in ("true", "all"):
         warnings.append(
