@@ -12,7 +12,7 @@ from frazil.errors import IcebergError
 from frazil.lake.catalog.storage import family
 from frazil.lake.checksums.verification import verify_file
 from frazil.lake.checksums.verifying_io import VerifyingFileIO
-from frazil.lake.schema.arrow import arrow_schema
+from frazil.lake.schema.arrow import FIELD_ID, arrow_schema
 from frazil.scan.selection.bounded_cache import BoundedCache
 from frazil.scan.table.data_files import DataFiles, TableFile
 from frazil.scan.table.footers import Footer, Integers
@@ -67,7 +67,10 @@ class SourceFiles:
     def _dictionaries(self, file: TableFile) -> set[str]:
         footer = self._files.footer(file)
         columns = self._files.columns(footer)
-        found = set()
+        found: set[str] = set()
+        if any(FIELD_ID not in (field.metadata or {}) for field in footer.schema):
+            # PyIceberg converts such files, and knows no dictionaries.
+            return found
         for field in arrow_schema(self._table.schema()):
             name = columns.name(field.name)
             if pa.types.is_string(field.type) and name is not None and _has_small_dictionaries(footer, name):
