@@ -19,11 +19,13 @@ from frazil.lake.commit.complete_offsets import complete_from
 from frazil.lake.write.data_files import DataFileWriter
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.maintain.compaction.operation import Compaction
+from frazil.maintain.compaction.spark_rewrite import rewrite_with_spark
 from frazil.maintain.operations import run_operation
+from frazil.maintain.rewrite.tasks import rewrite_here
 from frazil.maintain.verification import verify_table
 from tests.lake.checksums.damage import bit_of_column, data_paths, flip
 from tests.lake.commit.commits import NAME, live_files, make_lake, make_table, read_rows, span
-from tests.maintain.support import DAILY, DAYS, EVENTS, SparkFor, append_days, maintenance_context, make_daily, move
+from tests.maintain.support import DAILY, DAYS, SparkFor, append_days, maintenance_context, make_daily, move
 
 
 def daily(folder: Path, files: int) -> tuple[Lake, Table]:
@@ -79,11 +81,11 @@ def test_a_table_goes_on_without_its_damaged_files(tmp_path: Path) -> None:
     assert second.exists(), "it may still be restored, and the snapshots before are as they were"
 
 
-def test_compaction_refuses_damaged_files_and_starts_nothing(tmp_path: Path) -> None:
+def test_compaction_refuses_damaged_files_and_changes_nothing(tmp_path: Path) -> None:
     lake, table = daily(tmp_path, 6)
     for number, path in enumerate(data_paths(table)[2:4]):
         flip(path, bit_of_column(path, "id") + number)
-    report = run_operation(maintenance_context(lake), Compaction(CompactionConfig()), DAYS)
+    report = run_operation(maintenance_context(lake), Compaction(CompactionConfig(), rewrite_here), DAYS)
     assert report.outcome == "failed"
     assert isinstance(report.error, TableDamaged)
     assert data_paths(table)[2].name in report.work.note
@@ -96,7 +98,7 @@ def test_what_spark_writes_has_checksums_of_pages(tmp_path: Path, spark_for: Spa
     move(lake, 6)
     spark = spark_for(lake.config)
     context = maintenance_context(lake, spark=spark)
-    assert run_operation(context, Compaction(CompactionConfig()), EVENTS).outcome == "done"
+    assert rewrite_with_spark(context, lake.load(NAME), CompactionConfig()).outcome == "done"
     table = lake.load(NAME)
     found = verify_table(context, table)
     assert (len(found.only_pages), found.without, found.damaged) == (1, [], {})
