@@ -41,8 +41,8 @@ def wait_until(come: Callable[[], bool]) -> None:
 def test_a_daemon_without_workers_is_ended_and_started_again_when_it_is_needed(spark: SparkSession) -> None:
     jvm, clock = spark_jvm().pid, ManualClock()
     # Other tests of the same session may have left some, one for each environment of their workers.
+    wait_until(lambda: not any(children(each) for each in daemons(jvm)))
     for each in daemons(jvm):
-        wait_until(lambda daemon=each: not children(daemon))
         os.kill(each, signal.SIGTERM)
     wait_until(lambda: not daemons(jvm))
     assert count(spark) == 10
