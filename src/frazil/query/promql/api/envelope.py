@@ -14,6 +14,7 @@ from frazil.query.promql.problems import DurationError, ExecutionError
 
 _JSON = {"content-type": "application/json"}
 _MOST_NOTES = 10
+_PIECE_BYTES = 128 * 1024
 INCOMPLETE = "the newest samples may be missing: they are in a log on another machine"
 TRUNCATED = "results truncated due to limit"
 
@@ -32,7 +33,21 @@ def data(value: Any, warnings: Sequence[str] = (), infos: Sequence[str] = ()) ->
 
 def streamed(pieces: Iterable[bytes], warnings: Sequence[str] = (), infos: Sequence[str] = ()) -> Reply:
     """Returns a successful answer whose data is JSON in pieces."""
-    return Reply(200, _JSON, _wrapped(pieces, warnings, infos))
+    return Reply(200, _JSON, gathered(_wrapped(pieces, warnings, infos)))
+
+
+def gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Joins small pieces, because each one is a message between processes. A small answer is one piece."""
+    waiting: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= _PIECE_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)
 
 
 def nothing() -> Reply:

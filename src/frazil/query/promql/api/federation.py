@@ -10,6 +10,7 @@ import numpy as np
 
 from frazil.engine.interface import QueryContext, QueryRequest, Reply
 from frazil.errors import QueryError, RequestError
+from frazil.query.promql.api.envelope import gathered
 from frazil.query.promql.api.labels import selectors_of
 from frazil.query.promql.api.number_texts import number_text
 from frazil.query.promql.api.parameters import parameters
@@ -33,7 +34,7 @@ def federate(request: QueryRequest, context: QueryContext) -> Reply:
     for selector in selectors:
         for block in source.select(selector, begin, now, Hints(begin, now)):
             found.update(_newest(block))
-    return Reply(200, _TEXT, _families(found))
+    return Reply(200, _TEXT, gathered(_families(found)))
 
 
 def _newest(block: SeriesBlock) -> Iterator[tuple[tuple[str, str], str]]:

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError, Message
 from frazil.engine.interface import QueryContext, QueryRequest, Reply
 from frazil.errors import QueryError, RequestError
 from frazil.query.promql.api.checksums import crc32c
+from frazil.query.promql.api.envelope import gathered
 from frazil.query.promql.api.read_messages import (
     SAMPLES,
     STREAMED_XOR_CHUNKS,
@@ -43,7 +44,7 @@ def read(request: QueryRequest, context: QueryContext) -> Reply:
         streamed = _wants_chunks(asked.accepted_response_types)
         found = [_blocks(query, request, context) for query in asked.queries]
         if streamed and not _has_histograms(found):
-            return Reply(200, {"content-type": _STREAMED}, _frames(found, context))
+            return Reply(200, {"content-type": _STREAMED}, gathered(_frames(found, context)))
         if streamed and SAMPLES not in asked.accepted_response_types:
             raise RequestError("native histograms are sent as samples only, which the request does not accept")
         return _as_samples(found, context)
