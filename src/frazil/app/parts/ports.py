@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from frazil.config.model import Config
 from frazil.ops.health import HEALTHY, Health, HealthRegistry
 from frazil.web.hosts import AllowedHosts, BrowserGuard
-from frazil.web.ports.contributions import OPERATIONS, Contribution, check_contributions
+from frazil.web.ports.contributions import OPERATIONS, BareEndpoint, Contribution, check_contributions
 from frazil.web.ports.listeners import Listener, listeners
 from frazil.web.ports.operations import probes_of
 from frazil.web.ports.port_app import PortApp
@@ -41,6 +41,7 @@ class PortsPart:
         self._metrics = metrics
         self._contributions = contributions
         self._servers: dict[str, HttpServer] = {}
+        self._on_stop: list[Callable[[], None]] = []
 
     async def start(self) -> None:
         contributed = list(self._contributions())
@@ -48,6 +49,7 @@ class PortsPart:
         try:
             for each in listeners(self._config):
                 own = [one for one in contributed if one.port == each.port_name]
+                self._on_stop += [one.on_stop for one in own if isinstance(one, BareEndpoint) and one.on_stop]
                 if own and each.port_name != OPERATIONS:
                     self._servers[each.port_name] = self._server(each, own)
             for name, server in self._servers.items():
@@ -76,6 +78,8 @@ class PortsPart:
         return self._servers[port].url
 
     async def stop(self) -> None:
+        for end in self._on_stop:
+            end()
         await asyncio.gather(*(server.stop(STOP_SECONDS) for server in self._servers.values()))
 
     def health(self) -> Health:

@@ -41,6 +41,8 @@ class BareEndpoint:
     summary: str
     methods: Sequence[str] = ("POST",)
     port: str = OPERATIONS
+    on_stop: Callable[[], None] | None = None
+    """Is called before the port closes, so that answers without an end come to one."""
 
 
 Contribution = Endpoint | BareEndpoint

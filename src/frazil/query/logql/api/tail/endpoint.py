@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import orjson
 from prometheus_client import CollectorRegistry, Gauge
@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from frazil.config.model import Config
 from frazil.engine.interface import QueryRequest
-from frazil.errors import FrazilError, QueryError, RateExceeded
+from frazil.errors import FrazilError, QueryError, RateExceeded, ShutdownError
 from frazil.log.arrivals import Arrivals
 from frazil.query.logql.api.tail.outputs import NDJSON, LinesOutput, Output, WebSocketOutput, refuse
 from frazil.query.logql.api.tail.pieces import ANSWER, ONLY_LOGS, POSITIONS
@@ -40,7 +40,8 @@ WAIT_SECONDS = 5.0
 MOST_SECONDS = 3600.0
 """A client is disconnected after this time. It connects again."""
 MOST_DELAY_SECONDS = 5
-_INTERNAL_ERROR = 1011
+_GOING_AWAY, _INTERNAL_ERROR = 1001, 1011
+_STOPPING = "Frazil is stopping."
 _TOO_LONG = "reached tail max duration limit"
 
 Positions = Mapping[int, int]
@@ -66,13 +67,14 @@ class TailEndpoint:
         self._config = config
         self._room = room
         self._arrivals = arrivals
+        self._stopping = asyncio.Event()
         self._clients: Counter[tuple[str, ...]] = Counter()
         gauge = Gauge("frazil_loki_tails", "Clients that follow lines (`tail`).", registry=metrics)
         gauge.set_function(lambda: self._clients.total())
 
     @property
     def contribution(self) -> BareEndpoint:
-        return BareEndpoint(PATH, self, "lines as they come", ("GET", "WEBSOCKET"), LOKI)
+        return BareEndpoint(PATH, self, "lines as they come", ("GET", "WEBSOCKET"), LOKI, self._stopping.set)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         output: Output
@@ -84,8 +86,13 @@ class TailEndpoint:
         else:
             await refuse(send, 400, "Bad Request", "http", [(b"sec-websocket-version", b"13")])
             return
-        with suppress(OSError):
-            await self._serve(scope, output)
+        try:
+            with suppress(OSError):
+                await self._serve(scope, output)
+        except asyncio.CancelledError:
+            # The server cancels what it sends when it ends.
+            if not self._stopping.is_set():
+                raise
 
     async def _serve(self, scope: Scope, output: Output) -> None:
         try:
@@ -96,7 +103,7 @@ class TailEndpoint:
             await output.refuse(failure.http, failure.reason)
             return
         try:
-            await _Following(self._room, self._arrivals, asked, delay, output).run()
+            await _Following(self._room, self._arrivals, asked, delay, output).run(self._stopping)
         finally:
             self._clients[asked.tenants] -= 1
 
@@ -131,9 +138,24 @@ class _Following:
         self._output = output
         self._positions: Positions = {}
 
-    async def run(self) -> None:
+    async def run(self, stopping: asyncio.Event) -> None:
+        closing = asyncio.create_task(stopping.wait())
         try:
-            frames = await self._piece(b"")
+            frames = await self._first(closing)
+            if frames is not None:
+                await self._output.open()
+                await self._serve(frames, closing)
+        finally:
+            closing.cancel()
+
+    async def _first(self, closing: asyncio.Task[bool]) -> Sequence[bytes] | None:
+        """Returns the lines that there are already, or refuses the client."""
+        asking = asyncio.create_task(self._piece(b""))
+        await _any_of(asking, closing)
+        try:
+            if not asking.done():
+                raise ShutdownError(_STOPPING)
+            return asking.result()
         except FrazilError as error:
             failure = failure_of(error)
             if failure.reason == ONLY_LOGS and isinstance(self._output, WebSocketOutput):
@@ -142,20 +164,23 @@ class _Following:
                 await self._output.close(_INTERNAL_ERROR, failure.reason)
             else:
                 await self._output.refuse(failure.http, failure.reason)
-            return
-        await self._output.open()
+            return None
+        finally:
+            await _ended(asking)
+
+    async def _serve(self, frames: Sequence[bytes], closing: asyncio.Task[bool]) -> None:
         leaving = asyncio.create_task(self._output.until_client_leaves())
         following = asyncio.create_task(self._follow(frames))
+        await _any_of(leaving, following, closing)
         try:
-            await asyncio.wait({leaving, following}, return_when=asyncio.FIRST_COMPLETED)
             if following.done():
                 following.result()
+            elif closing.done():
+                await self._output.close(_GOING_AWAY, _STOPPING)
         except FrazilError as error:
             await self._output.close(_INTERNAL_ERROR, failure_of(error).reason)
         finally:
-            for task in (leaving, following):
-                task.cancel()
-            await asyncio.gather(leaving, following, return_exceptions=True)
+            await _ended(leaving, following)
 
     async def _follow(self, frames: Sequence[bytes]) -> None:
         end = time.monotonic() + MOST_SECONDS
@@ -193,3 +218,17 @@ class _Following:
         found = orjson.loads(reply.headers[POSITIONS])
         self._positions = {int(partition): offset for partition, offset in found.items()}
         return body.split(b"\n") if body else ()
+
+
+async def _any_of(*tasks: asyncio.Task[Any]) -> None:
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    except BaseException:
+        await _ended(*tasks)
+        raise
+
+
+async def _ended(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
