@@ -16,6 +16,7 @@ from frazil.config.sections.danube import DanubeConfig
 from frazil.config.sections.endpoint import EndpointConfig, TlsConfig
 from frazil.config.sections.loki import LokiConfig
 from frazil.config.sections.prometheus import PrometheusConfig
+from frazil.config.sections.tempo import TempoConfig
 from frazil.ops.health import HEALTHY, HealthReport
 from frazil.version import __version__
 
@@ -46,21 +47,23 @@ def program() -> str:
 
 
 def _doors(config: Config) -> list[str]:
-    """Returns a line for each door that listens. The port of a door that was configured as 0 is in the log."""
-    otlp, loki, prometheus, danube = config.otlp, config.loki, config.prometheus, config.danube
-    lines = []
+    """Returns a line for each port besides that of operations. A port that was configured as 0 is in the log."""
+    otlp, loki, prometheus, tempo, danube = config.otlp, config.loki, config.prometheus, config.tempo, config.danube
+    lines: list[str] = []
     if otlp.enabled:
         lines.append(f"  OTLP        {_url(otlp.http, otlp.tls)}, gRPC {otlp.grpc.host}:{otlp.grpc.port or '(any)'}")
     if loki.enabled:
         lines.append(f"  Loki        {_url(loki, loki.tls)}/loki/api/v1/push")
     if prometheus.enabled:
-        lines.append(f"  Prometheus  {_url(prometheus, prometheus.tls)}/api/v1/write")
+        lines.append(f"  Prometheus  {_url(prometheus, prometheus.tls)}, remote write at /api/v1/write")
+    if tempo.enabled:
+        lines.append(f"  Tempo       {_url(tempo, tempo.tls)}")
     if danube.enabled:
         lines.append(f"  Danube      {danube.advertised_url or _url(danube, danube.tls)}")
     return lines
 
 
-def _url(at: EndpointConfig | LokiConfig | PrometheusConfig | DanubeConfig, tls: TlsConfig) -> str:
+def _url(at: EndpointConfig | LokiConfig | PrometheusConfig | TempoConfig | DanubeConfig, tls: TlsConfig) -> str:
     scheme = "http" if tls.cert is None else "https"
     return f"{scheme}://{at.host}:{at.port or '(any)'}"
 
