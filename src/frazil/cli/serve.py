@@ -47,15 +47,15 @@ def program() -> str:
 
 
 def _doors(config: Config) -> list[str]:
-    """Returns a line for each door that listens. The port of a door that was configured as 0 is in the log."""
+    """Returns a line for each port besides that of operations. A port that was configured as 0 is in the log."""
     otlp, loki, prometheus, tempo, danube = config.otlp, config.loki, config.prometheus, config.tempo, config.danube
-    lines = []
+    lines: list[str] = []
     if otlp.enabled:
         lines.append(f"  OTLP        {_url(otlp.http, otlp.tls)}, gRPC {otlp.grpc.host}:{otlp.grpc.port or '(any)'}")
     if loki.enabled:
         lines.append(f"  Loki        {_url(loki, loki.tls)}/loki/api/v1/push")
     if prometheus.enabled:
-        lines.append(f"  Prometheus  {_url(prometheus, prometheus.tls)}/api/v1/write")
+        lines.append(f"  Prometheus  {_url(prometheus, prometheus.tls)}, remote write at /api/v1/write")
     if tempo.enabled:
         lines.append(f"  Tempo       {_url(tempo, tempo.tls)}, gRPC {tempo.grpc.host}:{tempo.grpc.port or '(any)'}")
     if danube.enabled:
