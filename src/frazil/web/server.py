@@ -104,6 +104,8 @@ def _listen(host: str, port: int, section: str) -> socket.socket:
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Connections inherit this: the end of an answer must not wait for the acknowledgement of its beginning.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listener.bind(address)
         listener.listen(_BACKLOG)
         listener.setblocking(False)
