@@ -94,3 +94,12 @@ def test_a_value_that_two_made_at_once_counts_once() -> None:
     second_may_end.set()
     second.join()
     assert cache.nbytes == 100 + ENTRY_BYTES
+
+
+def test_large_keys_count_too() -> None:
+    cache = MemoryBudget(TOTAL).cache
+    for number in range(100):
+        cache.get(("values", ("x" * (TOTAL // 10), number)), lambda: 1, int)
+        assert cache.nbytes <= TOTAL
+    assert cache.nbytes > TOTAL // 2
+    assert sum(cache.find(("values", ("x" * (TOTAL // 10), number))) is not None for number in range(100)) < 10

@@ -16,7 +16,9 @@ T = TypeVar("T")
 TOO_MUCH_MEMORY = 77
 """A process exits with this code when it took far more memory than its queries may."""
 ENTRY_BYTES = 200
-"""A kept value takes so much more for its key and its place."""
+"""A kept value takes so much more for its place and a short key."""
+_PART_BYTES = 64
+"""Each part of a key takes about this much, and a text or bytes in it one more for each character."""
 
 _POLL_SECONDS = 0.05
 _STATISTICS = Path("/proc/self/statm")
@@ -93,7 +95,7 @@ class LruCache:
                 if (kept := self.find(key)) is not None:
                     return cast(T, kept.value)
                 made = make()
-                self._keep(key, made, size(made) + ENTRY_BYTES)
+                self._keep(key, made, size(made) + max(ENTRY_BYTES, key_bytes(key)))
                 return made
         finally:
             with self._lock:
@@ -120,6 +122,13 @@ class LruCache:
         while self._kept and self._bytes > room:
             _, dropped = self._kept.popitem(last=False)
             self._bytes -= dropped.nbytes
+
+
+def key_bytes(key: object) -> int:
+    """Returns about how much memory a key takes: it may name thousands of units, or have what a client sent."""
+    if isinstance(key, tuple | frozenset):
+        return _PART_BYTES + sum(map(key_bytes, key))
+    return _PART_BYTES + (len(key) if isinstance(key, str | bytes) else 0)
 
 
 class MemoryGuard:

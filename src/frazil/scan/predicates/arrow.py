@@ -7,7 +7,6 @@ instead of at its rows, and at rows that earlier conditions left. `to_arrow` is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from pyarrow.types import is_dictionary, is_null
 
 from frazil.errors import CallError
+from frazil.ops.short_texts import remember_short
 from frazil.scan.predicates.fitting import comparable_type, fit, fit_all
 from frazil.scan.predicates.printing import to_text
 from frazil.scan.predicates.simplify import negate_leaves
@@ -269,7 +269,7 @@ def _comparable(operand: Operand, kind: pa.DataType) -> Operand:
     return operand if operand.type == target else operand.cast(target)
 
 
-@lru_cache(1024)
+@remember_short(1024)
 def full_pattern(pattern: str, anchored: bool) -> str:
     r"""Returns the regular expression to search for. Raises `ValueError` if RE2 cannot read it.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 
+from frazil.ops.short_texts import remember_short
 from frazil.query.promql.engine.evaluator import Evaluator
 from frazil.query.promql.engine.raw import RangeVector, range_vector
 from frazil.query.promql.engine.statistics import stats_only_selectors
@@ -40,7 +40,7 @@ class Answer:
     samples: int = 0
 
 
-@lru_cache(512)
+@remember_short(512)
 def parsed(query: str, options: ParserOptions) -> Node:
     """Returns the tree of a query; dashboards ask the same ones again and again. Nothing changes a tree."""
     return parse(query, options)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from frazil.ops.short_texts import remember_short
 
 # What RE2 calls an error, and what Go's port of it calls the same.
 GO_MESSAGES = {
@@ -29,7 +30,7 @@ def anchored(pattern: str) -> str:
     return f"^(?s:{pattern})$"
 
 
-@lru_cache(1024)
+@remember_short(1024)
 def regex_problem(pattern: str) -> str | None:
     """Says why a pattern is no regular expression, in Go's words; None if it is one."""
     try:
@@ -42,7 +43,7 @@ def regex_problem(pattern: str) -> str | None:
     return None
 
 
-@lru_cache(1024)
+@remember_short(1024)
 def matches_empty(pattern: str) -> bool:
     return match_values(pattern, [""])[0]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from frazil.ops.short_texts import remember_short
 from frazil.query.traceql.errors import TraceQLError
 from frazil.query.traceql.parse.constants import parse_number
 from frazil.query.traceql.parse.expressions import (
@@ -52,7 +51,7 @@ def parse(text: str) -> Query:
     return _parse(text)
 
 
-@lru_cache(maxsize=512)
+@remember_short(512)
 def _parse(text: str) -> Query:
     tokens = TokenStream(text)
     body = _pipeline(tokens, outermost=True)
