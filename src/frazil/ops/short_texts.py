@@ -10,7 +10,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 SHORT = 4096
-"""Longer texts are not remembered: they rarely come again, and a thousand of them could take gigabytes."""
+"""Longer texts, counted together with others that are given, are not remembered: they rarely come again, and a
+thousand of them could take gigabytes."""
 
 
 def remember_short(most: int) -> Callable[[Callable[Concatenate[str, P], T]], Callable[Concatenate[str, P], T]]:
@@ -21,7 +22,8 @@ def remember_short(most: int) -> Callable[[Callable[Concatenate[str, P], T]], Ca
 
         @wraps(function)
         def remembered(text: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            return (remembering if len(text) <= SHORT else function)(text, *args, **kwargs)
+            length = len(text) + sum(len(each) for each in args if isinstance(each, str))
+            return (remembering if length <= SHORT else function)(text, *args, **kwargs)
 
         return remembered
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
+from frazil.ops.short_texts import remember_short
 from frazil.query.logql.go_numbers import quoted
 
 _VERSION_4 = re.compile(r"[0-9]+(?:\.[0-9]+){3,}\.?")
@@ -36,7 +36,7 @@ class AddressRange:
         return address.version == self.version and self.first <= int(address) <= self.last
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def address_range(pattern: str) -> AddressRange:
     """Reads an address, a network such as `10.0.0.0/8`, or a range such as `10.0.0.1-10.0.0.9`."""
     try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TypeAlias
+
+from frazil.ops.short_texts import remember_short
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -18,7 +19,7 @@ class PathFault(ValueError):
     """Raised when a path cannot be read."""
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def path_of(text: str) -> Path:
     """Returns the keys and indexes of the path."""
     path: list[str | int] = []
@@ -60,7 +61,7 @@ def _bracket_fault(rest: str) -> str:
     return f"syntax error: unexpected {found}, expecting STRING or INDEX"
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def logfmt_key(text: str) -> str:
     """Returns the key of `| logfmt label="key"`."""
     found = _LOGFMT_KEY.match(text)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+
+from frazil.ops.short_texts import remember_short
 
 _CAPTURE = re.compile(r"<([A-Za-z_][A-Za-z0-9_]*)>")
 UNNAMED = "_"
@@ -88,7 +89,7 @@ def _parsed(text: str) -> LinePattern:
     return LinePattern(tuple(parts))
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def parser_pattern(text: str) -> LinePattern:
     """Reads a pattern that gives labels."""
     pattern = _parsed(text)
@@ -101,7 +102,7 @@ def parser_pattern(text: str) -> LinePattern:
     return pattern
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def filter_pattern(text: str) -> LinePattern:
     """Reads a pattern that only filters lines."""
     pattern = _parsed(text)

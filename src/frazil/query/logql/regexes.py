@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from frazil.ops.short_texts import remember_short
 
 _EMPTY = pa.array([""])
 
@@ -28,7 +29,7 @@ class RegexFault(ValueError):
     """Raised when an expression is none of RE2; its text is that of Go."""
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def check(pattern: str) -> str:
     """Returns the pattern, else raises `RegexFault`."""
     try:
@@ -62,7 +63,7 @@ def matches(texts: pa.Array, pattern: str) -> pa.Array:
     return pc.match_substring_regex(texts, pattern)
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def matches_text(text: str, pattern: str) -> bool:
     return bool(pc.match_substring_regex(pa.array([text]), pattern)[0].as_py())
 
@@ -80,7 +81,7 @@ class Groups:
         return pc.extract_regex(texts, self.pattern)
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def groups_of(pattern: str) -> Groups:
     """Names the groups of a valid pattern."""
     parts: list[str] = []

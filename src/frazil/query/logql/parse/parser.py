@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import Literal
 
 from frazil.errors import QueryError
+from frazil.ops.short_texts import remember_short
 from frazil.query.logql.arithmetic import operate
 from frazil.query.logql.parse.checks import (
     check_aggregation,
@@ -65,7 +65,7 @@ _CONVERSION_NAMES = ("BYTES_CONV", "DURATION_CONV", "DURATION_SECONDS_CONV")
 """Messages have these for what may stand before the label of an `unwrap`."""
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def parse(text: str) -> Query:
     """Returns the tree of the query, else raises `QueryError` with the place of the first mistake."""
     tokens = TokenStream(tokens_of(text))

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from frazil.ops.short_texts import remember_short
 from frazil.query.logql.columns import ABSENT, Codes, Column, Mask, column_of, from_texts
 from frazil.query.logql.frame import EXTRACTED, Frame
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_]")
 
 
-@lru_cache(maxsize=65_536)
+@remember_short(4096)
 def label_name(key: str) -> str:
     """Returns the name of a label for a key in a line."""
     return sanitized(key.strip(), begins=True)

@@ -40,7 +40,7 @@ class Inputs:
     time: bool
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def inputs_of(template: Template) -> Inputs:
     names: set[str] = set()
     all_labels = line = time = False

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from frazil.ops.short_texts import remember_short
 from frazil.query.logql.go_numbers import quoted
 from frazil.query.logql.templates.functions import FUNCTIONS
 from frazil.query.logql.templates.lexer import TemplateFault, Token, tokens_of
@@ -40,7 +39,7 @@ _KEYWORDS = frozenset(
 _BLOCKS = ("if", "with", "range", "define", "block")
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def compiled(name: str, text: str) -> Template:
     """Returns the tree of the template, else raises `TemplateFault`. Its name, `line` or `label`, is in messages."""
     parser = _Parser(name, text)

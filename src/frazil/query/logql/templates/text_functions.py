@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from functools import lru_cache
 from urllib.parse import quote_plus
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.ops.short_texts import remember_short
 from frazil.query.logql.regexes import RegexFault, check, groups_of, replacement_parts
 from frazil.query.logql.templates.values import fail
 
@@ -94,12 +94,12 @@ def regex_replace_all_literal(pattern: str, text: str, replacement: str) -> str:
     return _replaced(_checked("regexReplaceAllLiteral", pattern), text, replacement.replace("\\", r"\\"))
 
 
-@lru_cache(maxsize=65_536)
+@remember_short(4096)
 def _replaced(pattern: str, text: str, rewrite: str) -> str:
     return str(pc.replace_substring_regex(pa.array([text]), pattern, rewrite)[0].as_py())
 
 
-@lru_cache(maxsize=65_536)
+@remember_short(4096)
 def count(pattern: str, text: str) -> int:
     return int(pc.count_substring_regex(pa.array([text]), _checked("count", pattern))[0].as_py())
 
