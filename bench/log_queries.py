@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from bench.figures import Below, Bench, Figure, Round, figure
-from bench.log_records import END_NS, SERVICES, START_NS, TENANT_NAME, records
+from bench.log_records import END_NS, SERVICES, START_NS, TENANT_NAME, records, services_of
 from frazil.config.model import Config
 from frazil.config.sections.section import MIB
 from frazil.engine.memory import LruCache
@@ -145,7 +146,7 @@ def _measured(bench: Bench, config: Config, folder: Path, name: str, millions: f
 
 
 def _written(folder: Path, count: int, files: int) -> Config:
-    """Makes the table `logs`, with so many files, each of a part of the time."""
+    """Makes the table `logs`, with files of a part of the time each, or sorted as a whole."""
     config = Config.model_validate({"data_dir": folder})
     TopicSchemas(open_store(config.store, config.data_dir.absolute()), TOPIC).admit(SCHEMA)
     table = create_table(
@@ -159,11 +160,15 @@ def _written(folder: Path, count: int, files: int) -> Config:
         epochs={0: "one"},
     )
     schema = arrow_schema(table.schema())
+    numbers = np.arange(count)
+    parts = (
+        np.array_split(numbers, files) if files > 1 else [numbers[np.argsort(services_of(numbers), kind="stable")]]
+    )
     with table.transaction() as change, change.update_snapshot().fast_append() as append:
-        for part in range(files):
+        for part, chosen in enumerate(parts):
             place = f"{table.metadata.location}/data/{part}"
             with DataFileWriter(table.io, table.metadata, place, 0) as writer:
-                for rows in records(count, count * part // files, count * (part + 1) // files, schema):
+                for rows in records(chosen, count, schema):
                     writer.write(rows)
                 for file in writer.close():
                     append.append_data_file(file)

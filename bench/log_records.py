@@ -26,10 +26,10 @@ _PODS = 4
 _AT_ONCE = 250_000
 
 
-def records(count: int, first: int, end: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yields some of so many records, as rows of the table with these columns."""
-    for start in range(first, end, _AT_ONCE):
-        numbers = np.arange(start, min(start + _AT_ONCE, end), dtype=np.int64)
+def records(wanted: Numbers, count: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yields these of so many records, as rows of the table with these columns."""
+    for start in range(0, len(wanted), _AT_ONCE):
+        numbers = wanted[start : start + _AT_ONCE]
         made = _columns(numbers, (END_NS - START_NS) // count)
         columns = [
             made[field.name].cast(field.type) if field.name in made else pa.nulls(len(numbers), field.type)
@@ -38,10 +38,14 @@ def records(count: int, first: int, end: int, schema: pa.Schema) -> Iterator[pa.
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def services_of(numbers: Numbers) -> Numbers:
+    return (numbers * 7919) % len(SERVICES)
+
+
 def _columns(numbers: Numbers, step_ns: int) -> dict[str, pa.Array]:
     chance = np.random.default_rng(int(numbers[0]))
     count = len(numbers)
-    services = _texts(SERVICES, chance.integers(0, len(SERVICES), count))
+    services = _texts(SERVICES, services_of(numbers))
     pods = pc.binary_join_element_wise(services, _texts("0123", chance.integers(0, _PODS, count)), "-pod-")
     levels = pa.array(_LEVELS[chance.integers(0, len(_LEVELS), count)])
     numbers_of_levels = pa.array(list(_SEVERITIES.values())).take(pc.index_in(levels, pa.array(list(_SEVERITIES))))
