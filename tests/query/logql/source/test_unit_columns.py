@@ -40,6 +40,8 @@ METRICS = (
     'sum(count_over_time({S} | k="x" or level="y" [8ms]))',
     "sum without (app) (count_over_time({S}[4ms]))",
     "sum by (app) (bytes_over_time({S}[4ms]))",
+    "sum by (k) (sum_over_time({S} | logfmt | unwrap a [4ms]))",
+    'sum by (level, level_extracted) (count_over_time({S} |= "=" | logfmt [4ms]))',
 )
 SELECTORS = ('{service_name=~".+"}', '{app="a"}', '{k=~"a|", app=~"a|b"}', '{k="", service_name=~".+"}')
 

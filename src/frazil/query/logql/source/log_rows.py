@@ -74,7 +74,7 @@ class LogRows:
         if selection.order != "none":
             for batch in self._pages(request, selection.first_rows):
                 yield from self._block(batch, selection)
-        elif self.where is None and not selection.lines_wanted and selection.labels_wanted is not None:
+        elif self.where is None and not selection.line_filters and selection.labels_wanted is not None:
             yield from self._kept_blocks(request, selection, selection.labels_wanted)
         elif (scan := self.scan(request)) is not None:
             for batch in scan.batches():

@@ -43,7 +43,7 @@ class UnitColumns:
     stream_columns: tuple[str, ...]
     only_services: bool
     """Whether nobody looks at another label of a stream than the name of its service, which is a column."""
-    _made: dict[tuple[object, ...], Any] = field(default_factory=dict, compare=False)
+    _made: dict[object, Any] = field(default_factory=dict, compare=False)
     """What this query has looked at, whether the cache had room for it or not."""
 
     def times_ns(self) -> NDArray[np.int64]:
@@ -66,7 +66,10 @@ class UnitColumns:
         return self._kept(key, lambda: self._metadata(name), _size_of_column)
 
     def lines(self) -> pa.Array:
-        return RowsBlock(self._read((LINE_COLUMN,)), self.rules, _NO_TIMES).lines
+        """Returns the lines, which are too large to be kept for other queries."""
+        if LINE_COLUMN not in self._made:
+            self._made[LINE_COLUMN] = RowsBlock(self._read((LINE_COLUMN,)), self.rules, _NO_TIMES).lines
+        return self._made[LINE_COLUMN]
 
     def _kept(self, key: tuple[object, ...], make: Callable[[], T], size: Callable[[T], int]) -> T:
         if key not in self._made:
@@ -94,7 +97,7 @@ class UnitColumns:
 
 
 class UnitBlock:
-    """Is rows of one unit, for queries that look at these labels and at no line."""
+    """Is rows of one unit, for queries that look at these labels only."""
 
     def __init__(
         self, columns: UnitColumns, streams: Streams, names: Sequence[str], rows: Rows | None = None
