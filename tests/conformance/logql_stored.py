@@ -10,6 +10,7 @@ from typing import TypeVar
 import pyarrow.compute as pc
 
 from frazil.config.model import Config
+from frazil.engine.memory import LruCache
 from frazil.formats.otlp.logs import TOPIC
 from frazil.query.logql.source.label_rules import LabelRules
 from frazil.query.logql.source.log_rows import LogRows
@@ -25,6 +26,7 @@ ZERO_NS = 1_800_000_000 * 1_000_000_000
 """Cases count time from here. It is a multiple of all their steps."""
 _RULES = LabelRules(discover_services=False, discover_levels=False)
 """The cases expect the labels that were sent and no others."""
+_CACHE_BYTES = 256 * 1024 * 1024
 
 T = TypeVar("T")
 
@@ -89,6 +91,7 @@ def _judged(
         tenant = names[id(case.lines)]
         if tenant not in sources:
             own = table.filter(pc.equal(table["tenant_id"], tenant))
-            sources = {tenant: LogRows(TableScanner(own), (tenant,), _RULES)}
+            # Later queries over the same lines find what earlier ones kept.
+            sources = {tenant: LogRows(TableScanner(own), (tenant,), _RULES, cache=LruCache(lambda: _CACHE_BYTES))}
         judged.append(judge(case, sources[tenant]))
     return judged

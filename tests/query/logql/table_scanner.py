@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.scan.interface import ScanRequest, ScanStatistics, Unit
 from frazil.scan.predicates.tree import (
     And,
@@ -81,24 +83,27 @@ def _value(term: Term, row: Mapping[str, Any]) -> Any:
 
 
 class TableUnit:
-    def __init__(self, batch: pa.RecordBatch) -> None:
-        self._batch = batch
+    """Is some rows of a tenant, which have a key as if they were those of a file."""
 
-    @property
-    def key(self) -> tuple[object, ...] | None:
-        return None
+    def __init__(self, rows: pa.Table, request: ScanRequest, key: tuple[object, ...]) -> None:
+        self._rows = rows
+        self._request = request
+        self.key = key
 
     @property
     def rows(self) -> int:
-        return len(self._batch)
+        return len(self._rows)
 
     @property
     def bounds_ns(self) -> tuple[int, int]:
-        return 0, 2**63 - 1
+        times = _nanoseconds(self._rows)
+        return min(times), max(times)
 
     def read(self, columns: Sequence[str] | None = None, *, filtered: bool = True) -> pa.RecordBatch:
-        assert filtered
-        return self._batch if columns is None else self._batch.select(columns)
+        found = TableScan(self._rows, self._request).whole_rows() if filtered else self._rows
+        wanted = self._request.columns if columns is None else columns
+        rows = found if wanted is None else found.select(wanted)
+        return pa.RecordBatch.from_struct_array(rows.to_struct_array().combine_chunks())
 
 
 class TableScan:
@@ -122,10 +127,16 @@ class TableScan:
         found = self.whole_rows()
         return found if self._request.columns is None else found.select(self._request.columns).combine_chunks()
 
+    def _visible(self) -> pa.Table:
+        tenants = self._request.tenants
+        return (
+            self._table
+            if tenants is None
+            else self._table.filter(pc.is_in(self._table["tenant_id"], pa.array(tenants)))
+        )
+
     def whole_rows(self) -> pa.Table:
-        found, request = self._table, self._request
-        if request.tenants is not None:
-            found = found.filter(pc.is_in(found["tenant_id"], pa.array(request.tenants)))
+        found, request = self._visible(), self._request
         names = [name for name in found.schema.names if name != "timestamp"]
         times = _nanoseconds(found)
         rows = found.select(names).to_pylist()
@@ -137,7 +148,7 @@ class TableScan:
             and (request.where is None or holds(request.where, row))
         ]
         if request.order != "none":
-            chosen.sort(key=lambda number: (times[number], rows[number]["_partition"], rows[number]["_offset"]))
+            chosen.sort(key=lambda number: (times[number], rows[number][PARTITION], rows[number][OFFSET]))
         if request.order == "newest first":
             chosen.reverse()
         return found.take(pa.array(chosen[: request.limit], pa.int64())).combine_chunks()
@@ -146,8 +157,10 @@ class TableScan:
         raise NotImplementedError
 
     def units(self) -> Iterator[Unit]:
-        for batch in self.whole_rows().to_batches(max_chunksize=BATCH_ROWS):
-            yield TableUnit(batch)
+        visible = self._visible()
+        for start in range(0, len(visible), BATCH_ROWS):
+            key = (id(self._table), self._request.tenants, start)
+            yield TableUnit(visible.slice(start, BATCH_ROWS), replace(self._request, limit=None), key)
 
 
 def _nanoseconds(table: pa.Table) -> list[int]:

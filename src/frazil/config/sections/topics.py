@@ -82,6 +82,13 @@ _SMALL_ROW_GROUPS = {
     "write.parquet.row-group-size-track-uncompressed": "true",
 }
 
+_ROW_GROUPS_OF_LOGS = {
+    # A query for one service decodes whole row groups. At this size one has about as many lines as a scan reads at
+    # a time, and few other services.
+    "write.parquet.row-group-size-bytes": str(24 * 1024 * 1024),
+    "write.parquet.row-group-size-track-uncompressed": "true",
+}
+
 
 def _telemetry(*sort_by: str, properties: dict[str, str] | None = None) -> TopicConfig:
     layout = TableConfig(
@@ -91,7 +98,7 @@ def _telemetry(*sort_by: str, properties: dict[str, str] | None = None) -> Topic
 
 
 TELEMETRY_TOPICS = {
-    "logs": _telemetry("service_name", "timestamp"),
+    "logs": _telemetry("service_name", "timestamp", properties=_ROW_GROUPS_OF_LOGS),
     "spans": _telemetry("trace_id", "timestamp"),
     "metrics": _telemetry("prometheus_name", "series_id", "timestamp", properties=_SMALL_ROW_GROUPS),
 }

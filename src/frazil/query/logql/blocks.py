@@ -61,6 +61,8 @@ class Selection:
     labels_wanted: frozenset[str] | None = None
     """Labels of streams and metadata that will be looked at; None stands for all."""
     order: Order = "none"
+    first_rows: int | None = None
+    """With an order, so many lines are probably enough."""
 
 
 class LogSource(Protocol):

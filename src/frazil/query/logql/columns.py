@@ -94,8 +94,7 @@ def column_of(texts: pa.Array) -> Column:
 
 def used_codes(codes: Codes) -> NDArray[np.int32]:
     """Returns the codes that occur, without that of absent rows."""
-    found: NDArray[np.int32] = np.unique(codes)
-    return np.asarray(found[found != ABSENT], np.int32)
+    return np.asarray(np.flatnonzero(np.bincount(codes + 1)[1:]), np.int32)
 
 
 def combined(columns: Sequence[Codes], rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -115,6 +114,15 @@ def combined(columns: Sequence[Codes], rows: int) -> tuple[NDArray[np.int64], ND
         return _dense(keys, size)
     _, firsts, numbers = np.unique(keys, return_index=True, return_inverse=True)
     return numbers, firsts
+
+
+def distinct_codes(codes: Codes) -> tuple[Rows, NDArray[np.intp]]:
+    """Does the same for one column, of which it returns the distinct codes."""
+    shifted = codes + 1
+    used = np.flatnonzero(np.bincount(shifted))
+    numbers = np.zeros(int(used[-1]) + 1 if len(used) else 0, np.int64)
+    numbers[used] = np.arange(len(used))
+    return numbers[shifted], used - 1
 
 
 def _dense(keys: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

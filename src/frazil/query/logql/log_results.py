@@ -12,7 +12,7 @@ from frazil.query.logql.columns import ABSENT, Column, combined
 from frazil.query.logql.frame import KINDS, Frame, Kind
 from frazil.query.logql.guards import Guard
 from frazil.query.logql.metrics.matrix import SeriesLabels
-from frazil.query.logql.parse.log_tree import LogQuery
+from frazil.query.logql.parse.log_tree import LineFilter, LogQuery
 from frazil.query.logql.stages.findings import Wanted
 from frazil.query.logql.stages.pipeline import Pipeline, leading_filters, reordered
 from frazil.scan.interface import UNIT_ROWS
@@ -61,6 +61,7 @@ def log_entries(request: LogRequest, source: LogSource, guard: Guard) -> Iterato
         matchers=request.query.selector.matchers,
         line_filters=leading_filters(stages),
         order="newest first" if request.newest_first else "oldest first",
+        first_rows=_first_rows(request),
     )
     left = request.limit
     last_ns: int | None = None
@@ -76,6 +77,12 @@ def log_entries(request: LogRequest, source: LogSource, guard: Guard) -> Iterato
         left -= len(rows)
         if not left:
             return
+
+
+def _first_rows(request: LogRequest) -> int:
+    """Returns how many lines are probably enough: more than the limit if stages or the interval leave some out."""
+    only_filters = all(isinstance(stage, LineFilter) for stage in request.query.stages)
+    return request.limit if only_filters and not request.interval_ns else max(8 * request.limit, 2 * _FIRST_ROWS)
 
 
 def _frames(blocks: Iterable[LogBlock], limit: int) -> Iterator[Frame]:

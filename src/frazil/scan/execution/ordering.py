@@ -74,7 +74,10 @@ class TimeOrder:
     def batches(self, units: Iterator[OrderedUnit]) -> Iterator[pa.RecordBatch]:
         """Yields the wanted rows of all units, up to the limit. The units are sorted by their bounds."""
         for number, unit in enumerate(units):
-            yield from self._emit(self._final(unit.bounds_ns))
+            final = self._final(unit.bounds_ns)
+            # Few rows are read all at once, so that no unit is decoded a second time.
+            if self._left is None or not self._late or int(final.sum()) >= self._left:
+                yield from self._emit(final)
             if self._left == 0:
                 return
             self._read(number, unit.source())

@@ -195,27 +195,33 @@ class RowGroup:
     def load(self, start: int, end: int, columns: Sequence[str]) -> pa.RecordBatch:
         """Returns rows of the group with these columns."""
         target = self.reading.reader.selected(columns)
-        found = [self._column(name).slice(start - self.start, end - start).combine_chunks() for name in columns]
+        decoded = self._columns(columns)
+        found = [decoded[name].slice(start - self.start, end - start).combine_chunks() for name in columns]
         arrays = [each.chunk(0) if isinstance(each, pa.ChunkedArray) else each for each in found]
         return pa.RecordBatch.from_arrays(arrays, schema=target)
 
-    def _column(self, name: str) -> pa.ChunkedArray:
-        return self.reading.groups.get(
-            self._key(name), lambda: self._decoded(name), lambda column: int(column.nbytes)
-        )
+    def _columns(self, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+        groups = self.reading.groups
+        found = {name: groups.find(self._key(name)) for name in names}
+        missing = [name for name, column in found.items() if column is None]
+        if missing:
+            for name, column in zip(missing, self._decoded(missing).columns, strict=True):
+                groups.keep(self._key(name), column, int(column.nbytes))
+                found[name] = column
+        return found
 
-    def _decoded(self, name: str) -> pa.ChunkedArray:
+    def _decoded(self, columns: Sequence[str]) -> pa.Table:
+        """Decodes columns of the whole group. The file is opened once for all of them."""
         files = self.reading.files
-        columns = files.columns(files.footer(self.file))
-        names = columns.names([name])
-        target = self.reading.reader.selected([name])
-        if not names:
-            rows = [columns.convert(rows_without_columns(self.rows), [name], target, self.constants)]
-        else:
-            table = files.group(self.file, self.number, names)
-            rows = [columns.convert(batch, [name], target, self.constants) for batch in table.to_batches()]
+        known = files.columns(files.footer(self.file))
+        names = known.names(columns)
+        target = self.reading.reader.selected(columns)
+        stored = (
+            files.group(self.file, self.number, names).to_batches() if names else [rows_without_columns(self.rows)]
+        )
+        rows = [known.convert(batch, columns, target, self.constants) for batch in stored]
         self.reading.tally.bytes(sum(batch.nbytes for batch in rows))
-        return pa.chunked_array([batch.column(0) for batch in rows], target.field(0).type)
+        return pa.Table.from_batches(rows, target)
 
 
 @dataclass(frozen=True)

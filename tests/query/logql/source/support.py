@@ -9,6 +9,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from frazil.formats.otlp import logs
 from frazil.formats.telemetry.message_decoding import decode
 from frazil.formats.telemetry.rows import Arrival
+from frazil.log.schema.columns import OFFSET, PARTITION
 
 NOW = 1_700_000_000_123_456_789
 
@@ -29,4 +30,4 @@ def placed(*batches: pa.RecordBatch) -> pa.Table:
         table = table.set_column(table.schema.get_field_index(name), name, whole.cast(kind))
         table = table.append_column(f"{name}_ns", rest)
     count = len(table)
-    return table.append_column("_partition", pa.array([0] * count)).append_column("_offset", pa.array(range(count)))
+    return table.append_column(PARTITION, pa.array([0] * count)).append_column(OFFSET, pa.array(range(count)))

@@ -23,4 +23,4 @@ def label_rules(config: Config, tenants: tuple[str, ...]) -> LabelRules:
 def source_of(request: QueryRequest, context: QueryContext) -> LogRows:
     """Returns the lines that the request may see."""
     rules = label_rules(context.config, request.tenants)
-    return LogRows(context.scanner, request.tenants, rules)
+    return LogRows(context.scanner, request.tenants, rules, cache=context.cache)

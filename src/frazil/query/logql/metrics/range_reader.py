@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from frazil.errors import QueryError
 from frazil.query.logql.blocks import LogBlock, LogSource, Selection
-from frazil.query.logql.columns import ABSENT, Column, Mask, combined, from_texts, used_codes
+from frazil.query.logql.columns import ABSENT, Column, Mask, combined, distinct_codes, from_texts, used_codes
 from frazil.query.logql.frame import ERROR, Frame
 from frazil.query.logql.go_numbers import parse_bytes, parse_float, parse_go_duration
 from frazil.query.logql.guards import Guard
@@ -22,10 +22,12 @@ from frazil.query.logql.plan.needs import Needs
 from frazil.query.logql.stages.findings import Wanted
 from frazil.query.logql.stages.label_filters import filter_labels
 from frazil.query.logql.stages.pipeline import Pipeline, leading_filters, reordered
+from frazil.scan.interface import UNIT_ROWS
 
 EXTRACTION_ERROR = "SampleExtractionErr"
 
 _ROWS_AT_ONCE = 16_384
+"""Of lines, so many are worked on at a time. Codes of labels cost far less."""
 _SERIES_BYTES = 500
 """What the labels of a series take, about."""
 
@@ -61,7 +63,7 @@ class RangeReader:
             labels_wanted=self.needs.labels,
         )
         numbers: dict[SeriesLabels, int] = {}
-        for frame in _frames(source.select(selection)):
+        for frame in _frames(source.select(selection), _ROWS_AT_ONCE if self.needs.lines else UNIT_ROWS):
             guard.check()
             frame.filter(self.windows.covers(frame.times_ns))
             pipeline.run(frame)
@@ -97,6 +99,11 @@ class RangeReader:
             if grouping is not None:
                 left_out |= set(grouping.labels)
             columns = {name: frame.label(name) for name in frame.all_names() if name not in left_out}
+        if len(columns) == 1:
+            ((name, column),) = columns.items()
+            codes, values = distinct_codes(column.codes)
+            by_value = [() if code == ABSENT else ((name, column.texts[code]),) for code in values.tolist()]
+            return np.array([numbers.setdefault(each, len(numbers)) for each in by_value], np.int64)[codes]
         codes, firsts = combined([column.codes for column in columns.values()], frame.rows)
         found = np.zeros(len(firsts), np.int64)
         for number, row in enumerate(firsts.tolist()):
@@ -105,11 +112,14 @@ class RangeReader:
         return found[codes]
 
 
-def _frames(blocks: Iterable[LogBlock]) -> Iterator[Frame]:
+def _frames(blocks: Iterable[LogBlock], most: int) -> Iterator[Frame]:
     """Yields some rows at a time, so that the query can be stopped between them."""
     for block in blocks:
-        for start in range(0, block.rows, _ROWS_AT_ONCE):
-            yield Frame(block, np.arange(start, min(start + _ROWS_AT_ONCE, block.rows)))
+        if block.rows <= most:
+            yield Frame(block)
+            continue
+        for start in range(0, block.rows, most):
+            yield Frame(block, np.arange(start, min(start + most, block.rows)))
 
 
 def labels_of_row(columns: dict[str, Column], row: int) -> SeriesLabels:

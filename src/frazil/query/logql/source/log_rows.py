@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from frazil.engine.interface import Cache
 from frazil.errors import TopicNotFound
 from frazil.formats.otlp.logs import TOPIC
 from frazil.formats.telemetry.scopes import TENANT
-from frazil.query.logql.blocks import Selection
-from frazil.query.logql.columns import Mask, column_of
+from frazil.log.schema.columns import OFFSET, PARTITION
+from frazil.query.logql.blocks import LogBlock, Selection
+from frazil.query.logql.columns import Mask
 from frazil.query.logql.source.label_rules import SERVICE_NAME, LabelRules
 from frazil.query.logql.source.pushdown import predicate_of
+from frazil.query.logql.source.row_places import Place, behind, place_of
 from frazil.query.logql.source.rows_block import (
     BASE_COLUMNS,
     LINE_COLUMN,
@@ -25,11 +28,23 @@ from frazil.query.logql.source.rows_block import (
     RowsBlock,
     Streams,
     nanoseconds,
-    plain,
 )
 from frazil.query.logql.source.stream_matching import selected
+from frazil.query.logql.source.unit_columns import UnitBlock, UnitColumns
 from frazil.scan.interface import Scan, Scanner, ScanRequest, ScanStatistics
 from frazil.scan.predicates.tree import And, Predicate
+
+T = TypeVar("T")
+
+_GROWTH = 8
+"""Each page has so many times the rows of the page before."""
+
+
+class Nothing:
+    """Is a cache that keeps nothing."""
+
+    def get(self, key: Hashable, make: Callable[[], T], size: Callable[[T], int]) -> T:
+        return make()
 
 
 @dataclass(frozen=True)
@@ -41,27 +56,64 @@ class LogRows:
     rules: LabelRules = field(default_factory=LabelRules)
     where: Predicate | None = None
     """Only rows for which this is true are seen."""
+    cache: Cache = field(default_factory=Nothing, compare=False)
+    """Keeps what units of immutable rows have."""
     statistics: list[ScanStatistics] = field(default_factory=list, compare=False)
     """What each scan of the query cost."""
 
-    def select(self, selection: Selection) -> Iterator[RowsBlock]:
-        narrow = self.rules.service_is_column and _only_services(selection) and not self._of_several
+    def select(self, selection: Selection) -> Iterator[LogBlock]:
         request = self._request(selection)
+        if selection.order != "none":
+            for batch in self._pages(request, selection.first_rows):
+                yield from self._block(batch, selection)
+        elif self.where is None and not selection.line_filters and selection.labels_wanted is not None:
+            yield from self._kept_blocks(request, selection, selection.labels_wanted)
+        elif (scan := self.scan(request)) is not None:
+            for batch in scan.batches():
+                yield from self._block(batch, selection)
+
+    def _pages(self, request: ScanRequest, first_rows: int | None) -> Iterator[pa.RecordBatch]:
+        """Yields rows in order: few at first, which are often enough, and then more and more.
+
+        Each page is a scan of its own, which begins behind the last row of the page before.
+        """
+        assert request.columns is not None
+        request = replace(request, columns=(*request.columns, PARTITION, OFFSET), limit=first_rows)
+        newest_first = request.order == "newest first"
+        last: Place | None = None
+        while (scan := self.scan(request)) is not None:
+            found = 0
+            for batch in scan.batches():
+                found += len(batch)
+                yield batch if last is None else behind(batch, last, newest_first=newest_first)
+                if len(batch):
+                    reached = place_of(batch, len(batch) - 1)
+            if request.limit is None or found < request.limit:
+                return
+            last = reached
+            request = replace(request, limit=request.limit * _GROWTH)
+            # Rows of the very same moment come again, and are left out by their places.
+            if newest_first:
+                request = replace(request, end_ns=last.time_ns + 1)
+            else:
+                request = replace(request, start_ns=last.time_ns)
+
+    def _kept_blocks(self, request: ScanRequest, selection: Selection, labels: frozenset[str]) -> Iterator[UnitBlock]:
+        """Yields blocks of units whose columns are kept by codes."""
         scan = self.scan(request)
         if scan is None:
             return
-        if selection.order != "none" or not narrow:
-            for batch in scan.batches():
-                yield from self._block(batch, selection)
-            return
-        columns = _columns(selection, (SERVICE_NAME,))
+        only_services = self.rules.service_is_column and _only_services(selection) and not self._of_several
+        hidden = {SERVICE_NAME} if self.rules.discover_services else set()
+        names = sorted(labels - hidden)
         for unit in scan.units():
-            batch = unit.read(columns)
-            if pc.any(pc.equal(pc.fill_null(plain(batch.column(SERVICE_NAME)), ""), "")).as_py():
-                # What these rows are called depends on their other labels.
-                yield from self._block(unit.read(request.columns), selection)
-            else:
-                yield from self._block(batch, selection, _services(batch))
+            columns = UnitColumns(unit, self.rules, self.cache, self._stream_columns, only_services)
+            streams = columns.streams()
+            inside = _inside(columns, streams, selection)
+            if inside.all():
+                yield UnitBlock(columns, streams, names)
+            elif inside.any():
+                yield UnitBlock(columns, streams, names, np.flatnonzero(inside))
 
     def by_units(self, selection: Selection) -> Iterator[RowsBlock]:
         """Yields the wanted lines. With an order, units come in that order, but the lines in them in none."""
@@ -119,13 +171,11 @@ class LogRows:
         """Makes a block of rows that have at least these columns."""
         return RowsBlock(batch, self.rules, nanoseconds(batch, "timestamp"))
 
-    def _block(
-        self, batch: pa.RecordBatch, selection: Selection, streams: Streams | None = None
-    ) -> Iterator[RowsBlock]:
+    def _block(self, batch: pa.RecordBatch, selection: Selection) -> Iterator[RowsBlock]:
         if not len(batch):
             return
         times = nanoseconds(batch, "timestamp")
-        block = RowsBlock(batch, self.rules, times, streams)
+        block = RowsBlock(batch, self.rules, times)
         fitting = np.array([selected(selection.matchers, labels) for labels in block.streams], np.bool_)
         inside: Mask = (times >= selection.start_ns) & (times < selection.end_ns) & fitting[block.stream_codes]
         found = block.take(inside)
@@ -154,6 +204,13 @@ def _columns(selection: Selection, of_streams: Sequence[str]) -> tuple[str, ...]
     return tuple(columns)
 
 
-def _services(batch: pa.RecordBatch) -> Streams:
-    services = column_of(batch.column(SERVICE_NAME))
-    return [{SERVICE_NAME: name} for name in services.texts], services.codes
+def _inside(columns: UnitColumns, streams: Streams, selection: Selection) -> Mask:
+    """Returns which rows of the unit have a wanted stream and time."""
+    labels, codes = streams
+    fitting = np.array([selected(selection.matchers, each) for each in labels], np.bool_)
+    found: Mask = np.ones(len(codes), np.bool_) if fitting.all() else fitting[codes]
+    first, last = columns.unit.bounds_ns
+    if (selection.start_ns <= first and last < selection.end_ns) or not found.any():
+        return found
+    times = columns.times_ns()
+    return np.asarray(found & (times >= selection.start_ns) & (times < selection.end_ns))

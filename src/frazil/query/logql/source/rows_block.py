@@ -219,6 +219,14 @@ def _with_tenants(streams: Streams, tenants: Column) -> Streams:
     return named, np.asarray(numbers, np.int32)
 
 
+def columns_of_metadata(name: str) -> tuple[str, ...]:
+    """Returns the columns from which structured metadata of this name is made."""
+    own = (name,) if name in (DETECTED_LEVEL, *_IDS, *_NUMBERS, *_TEXTS) else ()
+    observed = (_OBSERVED, f"{_OBSERVED}_ns") if name == _OBSERVED else ()
+    maps = ("attributes", *(each + TYPES for each in _MAPS))
+    return tuple(dict.fromkeys((*STREAM_COLUMNS, *maps, *own, *observed)))
+
+
 def plain(column: pa.Array) -> pa.Array:
     """Returns the values of a column that may have come as a dictionary."""
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
