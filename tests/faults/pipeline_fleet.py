@@ -25,7 +25,7 @@ QUICK: dict[str, Any] = {
     "breaker": {"reset_timeout_seconds": 1.0},
 }
 BUSY: dict[str, Any] = {
-    "compaction": {"interval_seconds": 3, "min_input_files": 2},
+    "compaction": {"interval_seconds": 3, "settle_seconds": 1, "min_input_files": 2},
     "manifests": {"interval_seconds": 5, "min_input_manifests": 3},
     "expiry": {"interval_seconds": 3, "keep_last": 2, "max_snapshots": 4, "max_age_hours": 0},
     "trim": {"interval_seconds": 3},

@@ -318,7 +318,7 @@ def test_what_comes_is_in_the_table_as_it_came(tmp_path: Path, seed: int) -> Non
         tmp_path,
         log={"seal": {"interval_seconds": 0.2}},
         pipeline=QUICK,
-        maintenance={"compaction": {"interval_seconds": 3, "min_input_files": 2}},
+        maintenance={"compaction": {"interval_seconds": 3, "settle_seconds": 1, "min_input_files": 2}},
         topics={"logs": by_tenant, "metrics": by_tenant},
     )
     sent = Sent(seed)
